@@ -11,8 +11,8 @@
 
 struct buf {
     char *p;
-    size_t n;    /* bytes used */
-    size_t cap;  /* bytes allocated */
+    size_t n;   /* bytes used */
+    size_t cap; /* bytes allocated */
 };
 
 /* Returns 0, or ERR_NOMEM with the buffer unchanged. */

@@ -36,7 +36,7 @@ const char *err_name(int code)
 {
     switch (code) {
     case 0: return "ok";
-#define ERR_CASE(name, value, text)                                                                \
+#define ERR_CASE(name, value, text) \
     case name: return text;
         ERR_MAP(ERR_CASE)
 #undef ERR_CASE

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* State and rounds as in Aumasson and Bernstein, "SipHash: a fast short-input PRF" (2012), c = 1, d = 3. */
+/* State and rounds as in Aumasson and Bernstein, "SipHash: a fast short-input PRF" (2012), c = 1, d
+ * = 3. */
 struct sip {
     uint64_t v0, v1, v2, v3;
 };

@@ -1,6 +1,6 @@
 /*
- * SipHash-1-3: a keyed hash for tables whose keys come from outside. The seed is drawn once per process by the
- * caller, so nobody can prepare keys that collide.
+ * SipHash-1-3: a keyed hash for tables whose keys come from outside. The seed is drawn once per
+ * process by the caller, so nobody can prepare keys that collide.
  */
 #ifndef HARBINGER_BASE_HASH_H
 #define HARBINGER_BASE_HASH_H

@@ -1,6 +1,6 @@
 /*
- * Intrusive doubly linked list. The head is a node of its own; an unlinked node points at itself, so
- * list_remove is idempotent. Nothing here allocates.
+ * Intrusive doubly linked list. The head is a node of its own; an unlinked node points at itself,
+ * so list_remove is idempotent. Nothing here allocates.
  */
 #ifndef HARBINGER_BASE_LIST_H
 #define HARBINGER_BASE_LIST_H

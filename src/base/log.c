@@ -21,7 +21,8 @@ static void escape_controls(const char *in, char *out, size_t size)
     out[n] = '\0';
 }
 
-void log_event(const struct log_sink *sink, enum log_level level, const char *event, const char *fmt, ...)
+void log_event(const struct log_sink *sink, enum log_level level, const char *event,
+               const char *fmt, ...)
 {
     if (sink == NULL || level > sink->level)
         return;

@@ -15,19 +15,25 @@ struct unit {
 
 /* Largest first: formatting takes the first that divides. */
 static const struct unit duration_units[] = {
-    {"d", UINT64_C(86400000000000)}, {"h", UINT64_C(3600000000000)}, {"min", UINT64_C(60000000000)},
-    {"s", UINT64_C(1000000000)},     {"ms", UINT64_C(1000000)},      {"us", UINT64_C(1000)},
+    {"d", UINT64_C(86400000000000)},
+    {"h", UINT64_C(3600000000000)},
+    {"min", UINT64_C(60000000000)},
+    {"s", UINT64_C(1000000000)},
+    {"ms", UINT64_C(1000000)},
+    {"us", UINT64_C(1000)},
     {"ns", UINT64_C(1)},
 };
 
 static const struct unit size_units[] = {
-    {"GiB", UINT64_C(1) << 30}, {"MiB", UINT64_C(1) << 20}, {"KiB", UINT64_C(1) << 10},
-    {"GB", UINT64_C(1000000000)}, {"MB", UINT64_C(1000000)}, {"kB", UINT64_C(1000)}, {"B", UINT64_C(1)},
+    {"GiB", UINT64_C(1) << 30},   {"MiB", UINT64_C(1) << 20}, {"KiB", UINT64_C(1) << 10},
+    {"GB", UINT64_C(1000000000)}, {"MB", UINT64_C(1000000)},  {"kB", UINT64_C(1000)},
+    {"B", UINT64_C(1)},
 };
 
 #define MAX_DURATION_NS (UINT64_C(365) * UINT64_C(86400000000000))
 
-static const struct unit *unit_find(const struct unit *units, size_t n_units, const char *text, size_t n)
+static const struct unit *unit_find(const struct unit *units, size_t n_units, const char *text,
+                                    size_t n)
 {
     for (size_t i = 0; i < n_units; i++)
         if (strlen(units[i].name) == n && memcmp(units[i].name, text, n) == 0)
@@ -72,7 +78,8 @@ int num_parse_i64(const char *text, size_t n, int64_t *out)
     return 0;
 }
 
-/* strtod also reads hexadecimal, "inf" and "nan", and skips leading blanks: only these characters may pass. */
+/* strtod also reads hexadecimal, "inf" and "nan", and skips leading blanks: only these characters
+ * may pass. */
 int num_parse_double(const char *text, size_t n, double *out)
 {
     char copy[65];
@@ -100,7 +107,8 @@ int num_parse_duration(const char *text, size_t n, mono_t *out_ns)
         *out_ns = 0;
         return 0;
     }
-    const struct unit *u = unit_find(duration_units, ARRAY_SIZE(duration_units), text + digits, n - digits);
+    const struct unit *u =
+        unit_find(duration_units, ARRAY_SIZE(duration_units), text + digits, n - digits);
     if (u == NULL || v * (double)u->factor > (double)MAX_DURATION_NS)
         return ERR_INVALID;
     *out_ns = (mono_t)llround(v * (double)u->factor);
@@ -126,7 +134,8 @@ int num_parse_size(const char *text, size_t n, uint64_t *out_bytes)
     return 0;
 }
 
-static void format_with(const struct unit *units, size_t n_units, uint64_t v, char *out, size_t size)
+static void format_with(const struct unit *units, size_t n_units, uint64_t v, char *out,
+                        size_t size)
 {
     size_t i = 0;
     while (i + 1 < n_units && (v < units[i].factor || v % units[i].factor != 0))

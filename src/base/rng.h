@@ -1,4 +1,5 @@
-/* SplitMix64 (Steele, Lea, Flood 2014): jitter and instance ids. Not for secrets; the seed is an argument. */
+/* SplitMix64 (Steele, Lea, Flood 2014): jitter and instance ids. Not for secrets; the seed is an
+ * argument. */
 #ifndef HARBINGER_BASE_RNG_H
 #define HARBINGER_BASE_RNG_H
 

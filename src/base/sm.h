@@ -1,6 +1,7 @@
 /*
- * Life cycles as tables: one row per state with its name and the states that may follow. One function moves, so
- * every change is checked in one place, and an illegal move is our bug, not an input.
+ * Life cycles as tables: one row per state with its name and the states that may follow. One
+ * function moves, so every change is checked in one place, and an illegal move is our bug, not an
+ * input.
  */
 #ifndef HARBINGER_BASE_SM_H
 #define HARBINGER_BASE_SM_H
@@ -10,7 +11,7 @@
 
 struct sm_state {
     const char *name;
-    uint32_t next;  /* bit i set: state i may follow */
+    uint32_t next; /* bit i set: state i may follow */
 };
 
 #define SM_TO(state) (UINT32_C(1) << (state))

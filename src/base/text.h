@@ -1,4 +1,5 @@
-/* A borrowed piece of text: not terminated, may hold any byte. {NULL, 0} = absent; {non-NULL, 0} = empty. */
+/* A borrowed piece of text: not terminated, may hold any byte. {NULL, 0} = absent; {non-NULL, 0} =
+ * empty. */
 #ifndef HARBINGER_BASE_TEXT_H
 #define HARBINGER_BASE_TEXT_H
 

@@ -30,9 +30,9 @@ START_TEST(every_code_has_a_name)
 {
     const char *seen[16] = {0};
     int n = 0;
-#define CHECK_NAME(name, value, text)                                                              \
-    for (int i = 0; i < n; i++)                                                                    \
-        ck_assert_str_ne(seen[i], err_name(name));                                                 \
+#define CHECK_NAME(name, value, text)              \
+    for (int i = 0; i < n; i++)                    \
+        ck_assert_str_ne(seen[i], err_name(name)); \
     seen[n++] = err_name(name);
     ERR_MAP(CHECK_NAME)
 #undef CHECK_NAME

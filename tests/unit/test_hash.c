@@ -24,7 +24,8 @@ START_TEST(seed_and_every_byte_matter)
 }
 END_TEST
 
-/* Keys that differ in a counter spread over a small table: no bucket of 1024 holds over 40 of 16,384. */
+/* Keys that differ in a counter spread over a small table: no bucket of 1024 holds over 40 of
+ * 16,384. */
 START_TEST(counters_spread)
 {
     static unsigned bucket[1024];

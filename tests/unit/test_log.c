@@ -45,6 +45,7 @@ END_TEST
 
 Suite *suite(void)
 {
-    const TTest *const tests[] = {control_characters_are_escaped, level_and_length_are_bounded, NULL};
+    const TTest *const tests[] = {control_characters_are_escaped, level_and_length_are_bounded,
+                                  NULL};
     return suite_of("log", tests);
 }

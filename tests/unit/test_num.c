@@ -12,7 +12,8 @@ START_TEST(integers_are_strict)
     int64_t i = 7;
     ck_assert_int_eq(num_parse_u64("18446744073709551615", 20, &u), 0);
     ck_assert_uint_eq(u, UINT64_MAX);
-    static const char *const bad[] = {"", "-1", "+1", " 1", "1 ", "0x1", "1.0", "18446744073709551616"};
+    static const char *const bad[] = {"",   "-1",  "+1",  " 1",
+                                      "1 ", "0x1", "1.0", "18446744073709551616"};
     for (size_t k = 0; k < ARRAY_SIZE(bad); k++)
         ck_assert_int_eq(num_parse_u64(bad[k], strlen(bad[k]), &u), ERR_INVALID);
     ck_assert_uint_eq(u, UINT64_MAX);
@@ -29,7 +30,8 @@ START_TEST(doubles_are_finite_decimals)
     double v = 0;
     ck_assert_int_eq(num_parse_double("-1.25e2", 7, &v), 0);
     ck_assert_double_eq(v, -125.0);
-    static const char *const bad[] = {"", "nan", "inf", "1e309", "0x10", " 1", "1 ", "1e", ".", "--1"};
+    static const char *const bad[] = {"",   "nan", "inf", "1e309", "0x10",
+                                      " 1", "1 ",  "1e",  ".",     "--1"};
     for (size_t k = 0; k < ARRAY_SIZE(bad); k++)
         ck_assert_int_eq(num_parse_double(bad[k], strlen(bad[k]), &v), ERR_INVALID);
 }
@@ -38,9 +40,17 @@ END_TEST
 /* A duration needs its unit, and what is printed reads back as the same value. */
 START_TEST(durations_need_units_and_round_trip)
 {
-    static const struct { const char *text; mono_t ns; } good[] = {
-        {"250ms", 250 * MONO_MS}, {"1.5s", 1500 * MONO_MS}, {"30min", 1800 * MONO_S}, {"2h", 7200 * MONO_S},
-        {"1d", 86400 * MONO_S},   {"10us", 10 * MONO_US},   {"0", 0},
+    static const struct {
+        const char *text;
+        mono_t ns;
+    } good[] = {
+        {"250ms", 250 * MONO_MS},
+        {"1.5s", 1500 * MONO_MS},
+        {"30min", 1800 * MONO_S},
+        {"2h", 7200 * MONO_S},
+        {"1d", 86400 * MONO_S},
+        {"10us", 10 * MONO_US},
+        {"0", 0},
     };
     for (size_t k = 0; k < ARRAY_SIZE(good); k++) {
         mono_t ns = -1, again = -1;
@@ -77,6 +87,7 @@ END_TEST
 Suite *suite(void)
 {
     const TTest *const tests[] = {integers_are_strict, doubles_are_finite_decimals,
-                                  durations_need_units_and_round_trip, sizes_need_units_and_round_trip, NULL};
+                                  durations_need_units_and_round_trip,
+                                  sizes_need_units_and_round_trip, NULL};
     return suite_of("num", tests);
 }
