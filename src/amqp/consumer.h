@@ -1,0 +1,91 @@
+/*
+ * A consumer that stays on its queue: one channel on a link with a prefetch and manual acks, opened
+ * again after every loss of the channel, the consumer (basic.cancel from the broker) or the link,
+ * with jittered backoff.
+ *
+ *   down -> opening -> consuming <-> paused -> ... -> down
+ *
+ * Rules
+ *   - A delivery is settled exactly once, by consumer_ack or consumer_nack with its own tag. After
+ * on_down all tags are stale: RabbitMQ delivers those messages again by itself, and settling one
+ * sends nothing (CONSUMER_STALE).
+ *   - Settlements are gathered and sent at the end of the loop's turn; acks that are without a gap
+ * from the oldest unsettled delivery on become one ack with `multiple` (the broker pays per frame,
+ * not per message).
+ *   - Paused: the consumer is cancelled, its channel and unsettled deliveries stay; deliveries that
+ * were under way still come (they may be nacked with requeue).
+ *   - No function here runs a callback before it returns. consumer_free may be called in a
+ * callback.
+ */
+#ifndef HARBINGER_AMQP_CONSUMER_H
+#define HARBINGER_AMQP_CONSUMER_H
+
+#include "amqp/link.h"
+#include "amqp/loss.h"
+#include "amqp/message.h"
+#include "base/compiler.h"
+#include "base/mono.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct consumer;
+
+/* Outcomes of settling. */
+enum { CONSUMER_STALE = 1 };
+
+struct consumer_tag {
+    uint64_t generation; /* of the channel it came on */
+    uint64_t tag;
+};
+
+struct consumer_options {
+    const char *queue;
+    const char *tag;   /* consumer tag; NULL: the broker makes one */
+    uint16_t prefetch; /* at least 1: unlimited would be unbounded memory */
+    bool no_ack;       /* deliveries need no settling, tags are {0, 0} */
+    int64_t
+        max_message_bytes;  /* 0 means 128 MiB; a larger one breaks the channel: on_down says so */
+    mono_t backoff_min_for; /* 0 means 1 s */
+    mono_t backoff_max_for; /* 0 means 30 s */
+
+    /* Takes `m` (message_free). `redelivered` as the broker says it. */
+    void (*on_delivery)(void *ctx, struct consumer_tag tag, bool redelivered, struct message *m);
+    /* Consuming (first time, again, or resumed); the broker said consume-ok. */
+    void (*on_up)(void *ctx);
+    /* Not consuming any more, not by consumer_pause: LOSS_CANCEL (queue gone), LOSS_CHANNEL (404,
+     * 406 delivery timeout, ...), or the link's loss. All tags are stale from here on. Comes once
+     * until the next on_up, also when the first attempt fails. It tries again by itself. */
+    void (*on_down)(void *ctx, const struct loss *why);
+    /* After consumer_pause: nothing more will be delivered. */
+    void (*on_paused)(void *ctx);
+    void *ctx;
+};
+
+/* Copies the options. It starts by itself when the link is up. Returns 0; ERR_INVALID (no queue,
+ * prefetch 0); ERR_NOMEM. */
+int consumer_new(struct link *l, const struct consumer_options *options,
+                 struct consumer **out) MUST_CHECK;
+/* Closes its channel: what is unsettled goes back to the queue. NULL does nothing. */
+void consumer_free(struct consumer *c);
+
+/* Settles one delivery. Returns 0; CONSUMER_STALE when the tag is of an older generation or settled
+ * already (nothing is sent); ERR_NOMEM. */
+int consumer_ack(struct consumer *c, struct consumer_tag tag) MUST_CHECK;
+/* requeue false: dead-lettered or dropped by the queue's own rules. */
+int consumer_nack(struct consumer *c, struct consumer_tag tag, bool requeue) MUST_CHECK;
+
+/* Stops and restarts the intake; unsettled deliveries stay settleable in between. Idempotent. */
+void consumer_pause(struct consumer *c);
+void consumer_resume(struct consumer *c);
+
+bool consumer_is_up(const struct consumer *c);
+/* Deliveries of this generation that are not settled. */
+size_t consumer_unsettled(const struct consumer *c);
+uint64_t consumer_generation(const struct consumer *c);
+const char *consumer_state_name(const struct consumer *c);
+/* Sends gathered settlements now; they go by themselves at the end of the turn. */
+void consumer_flush(struct consumer *c);
+
+#endif
