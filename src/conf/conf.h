@@ -1,13 +1,14 @@
 /*
  * The configuration: one struct that mirrors the sections of the YAML file.
  *
- * A `struct conf` is either all zero (conf_fini does nothing) or whole: every option has a value inside its
- * range and the options agree with each other (conf_check). Durations are nanoseconds, sizes are bytes, texts
- * are owned and never NULL. Nothing here is shared: a reload loads a fresh struct and takes over from it.
+ * A `struct conf` is either all zero (conf_fini does nothing) or whole: every option has a value
+ * inside its range and the options agree with each other (conf_check). Durations are nanoseconds,
+ * sizes are bytes, texts are owned and never NULL. Nothing here is shared: a reload loads a fresh
+ * struct and takes over from it.
  *
  * Start:   conf_load_file(path, sets, n_sets, &running, &errors)
- * SIGHUP:  conf_load_file(path, sets, n_sets, &fresh, &errors), conf_diff for the log, conf_reload(&running,
- *          &fresh, &errors), conf_fini(&fresh)
+ * SIGHUP:  conf_load_file(path, sets, n_sets, &fresh, &errors), conf_diff for the log,
+ * conf_reload(&running, &fresh, &errors), conf_fini(&fresh)
  *
  * The rows that describe the options are in conf_table.h.
  */
@@ -23,11 +24,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONF_MAX_LEVELS   10    /* RabbitMQ pays for each priority: AMQP.md, trap 3 */
-#define CONF_MAX_SOURCES  8
-#define CONF_MAX_OPTIONS  80
-#define CONF_MAX_LABELS   10000
-#define CONF_MAX_BYTES    (1u << 20)
+#define CONF_MAX_LEVELS  10 /* RabbitMQ pays for each priority: AMQP.md, trap 3 */
+#define CONF_MAX_SOURCES 8
+#define CONF_MAX_OPTIONS 80
+#define CONF_MAX_LABELS  10000
+#define CONF_MAX_BYTES   (1u << 20)
 
 #define CONF_LEVEL_AUTO (-1)
 #define CONF_PATH_AUTO  "auto"
@@ -58,7 +59,7 @@ struct conf_numbers {
 /* Where a part of the key comes from. */
 struct conf_source {
     enum conf_source_kind kind;
-    char *header;  /* CONF_SOURCE_HEADER: the header's name; else NULL */
+    char *header; /* CONF_SOURCE_HEADER: the header's name; else NULL */
 };
 
 struct conf_sources {
@@ -80,19 +81,19 @@ struct conf_labels {
 /* Where an option was set; line 0 = it has its default. */
 struct conf_place {
     unsigned line, column;
-    bool by_set;  /* by --set: no line */
+    bool by_set; /* by --set: no line */
 };
 
 struct conf {
-    char *instance;         /* "" = the host name */
+    char *instance; /* "" = the host name */
     enum conf_mode mode;
-    unsigned levels;        /* 1..CONF_MAX_LEVELS */
-    int default_level;      /* CONF_LEVEL_AUTO or 0..levels-1; conf_default_level resolves it */
+    unsigned levels;   /* 1..CONF_MAX_LEVELS */
+    int default_level; /* CONF_LEVEL_AUTO or 0..levels-1; conf_default_level resolves it */
 
     struct {
-        struct conf_texts uri;  /* at least one; tried in order */
-        char *password_file;    /* "" = none */
-        mono_t heartbeat;       /* 0 = off */
+        struct conf_texts uri; /* at least one; tried in order */
+        char *password_file;   /* "" = none */
+        mono_t heartbeat;      /* 0 = off */
         uint64_t frame_max;
         mono_t connect_timeout;
         mono_t confirm_timeout;
@@ -102,14 +103,14 @@ struct conf {
 
     struct {
         char *queue;
-        unsigned window;        /* messages held unacked */
+        unsigned window; /* messages held unacked */
         uint64_t window_bytes;
     } intake;
 
     struct {
         char *queue;
-        char *exchange;                  /* "" = the default exchange with the queue's name */
-        struct conf_numbers priorities;  /* empty, or one per level; conf_priority resolves it */
+        char *exchange;                 /* "" = the default exchange with the queue's name */
+        struct conf_numbers priorities; /* empty, or one per level; conf_priority resolves it */
         enum conf_respect respect_priority;
         bool impersonate;
     } work;
@@ -131,7 +132,7 @@ struct conf {
         struct conf_source size;
     } key;
 
-    struct conf_labels static_levels;  /* section `static` */
+    struct conf_labels static_levels; /* section `static` */
 
     struct {
         enum conf_summary summary;
@@ -143,10 +144,10 @@ struct conf {
         double max_censored_fraction;
         double decay;
         double global_decay;
-        mono_t time_half_life;       /* 0 = off */
-        mono_t stale_after;          /* 0 = never */
-        mono_t idle_eviction;        /* 0 = never */
-        mono_t cold_eviction_grace;  /* 0 = never */
+        mono_t time_half_life;      /* 0 = off */
+        mono_t stale_after;         /* 0 = never */
+        mono_t idle_eviction;       /* 0 = never */
+        mono_t cold_eviction_grace; /* 0 = never */
         unsigned histogram_bins;
         mono_t min, max;
         uint64_t max_keys;
@@ -154,12 +155,12 @@ struct conf {
     } predictor;
 
     struct {
-        char *path;  /* "" = off; CONF_PATH_AUTO = in $STATE_DIRECTORY, off where that is unset */
+        char *path; /* "" = off; CONF_PATH_AUTO = in $STATE_DIRECTORY, off where that is unset */
         mono_t interval;
     } snapshot;
 
     struct {
-        char *listen;  /* "" = off; ADDRESS:PORT, port 0 = any */
+        char *listen; /* "" = off; ADDRESS:PORT, port 0 = any */
     } http;
 
     struct {
@@ -170,23 +171,23 @@ struct conf {
         mono_t timeout;
     } shutdown;
 
-    char *name;                                  /* the file's name for messages; "" = no file */
-    struct conf_place place[CONF_MAX_OPTIONS];   /* by row of conf_table */
+    char *name;                                /* the file's name for messages; "" = no file */
+    struct conf_place place[CONF_MAX_OPTIONS]; /* by row of conf_table */
 };
 
-/* All errors of one load, each a whole line without '\n': "harbinger.yaml:3:5: unknown key 'intake.queu' ...". */
+/* All errors of one load, each a whole line without '\n': "harbinger.yaml:3:5: unknown key
+ * 'intake.queu' ...". */
 #define CONF_MAX_ERRORS 20
 
 struct conf_errors {
-    size_t n;                         /* found; the first CONF_MAX_ERRORS are kept */
+    size_t n; /* found; the first CONF_MAX_ERRORS are kept */
     char line[CONF_MAX_ERRORS][640];
 };
 
 /*
- * Every function below that takes `errors` appends to it (start from a zeroed struct) and returns 0, or
- *   ERR_CONFIG  something a person wrote is wrong; `errors` says what
- *   ERR_SYSTEM  the file cannot be read; `errors` says why
- *   ERR_NOMEM   `errors` says so
+ * Every function below that takes `errors` appends to it (start from a zeroed struct) and returns
+ * 0, or ERR_CONFIG  something a person wrote is wrong; `errors` says what ERR_SYSTEM  the file
+ * cannot be read; `errors` says why ERR_NOMEM   `errors` says so
  */
 
 /* The built-in defaults into raw memory. Returns 0 or ERR_NOMEM with *c all zero. */
@@ -195,8 +196,8 @@ int conf_init_defaults(struct conf *c) MUST_CHECK;
 /* Frees what *c owns and zeroes it. */
 void conf_fini(struct conf *c);
 
-/* Defaults, then the file (`path` NULL: none), then each KEY=VALUE of `sets`, then conf_check, into raw memory.
- * All errors of the file and the sets are reported. On error *c is all zero. */
+/* Defaults, then the file (`path` NULL: none), then each KEY=VALUE of `sets`, then conf_check, into
+ * raw memory. All errors of the file and the sets are reported. On error *c is all zero. */
 int conf_load_file(const char *path, const char *const *sets, size_t n_sets, struct conf *c,
                    struct conf_errors *errors) MUST_CHECK;
 
@@ -204,27 +205,29 @@ int conf_load_file(const char *path, const char *const *sets, size_t n_sets, str
 int conf_load_text(const char *name, const char *text, size_t n, struct conf *c,
                    struct conf_errors *errors) MUST_CHECK;
 
-/* Sets one option, as --set does: "intake.window=100", "key.label=[header:job_type, type]", "static.resize=0".
- * On error *c is unchanged. Does not run conf_check. */
+/* Sets one option, as --set does: "intake.window=100", "key.label=[header:job_type, type]",
+ * "static.resize=0". On error *c is unchanged. Does not run conf_check. */
 int conf_set(struct conf *c, const char *assignment, struct conf_errors *errors) MUST_CHECK;
 
 /* Do the options agree with each other? */
 int conf_check(const struct conf *c, struct conf_errors *errors) MUST_CHECK;
 
 struct conf_change {
-    const char *key;  /* static */
+    const char *key; /* static */
     bool reloadable;
 };
 
 /* Which options differ, in the file's order; returns their number. */
-size_t conf_diff(const struct conf *a, const struct conf *b, struct conf_change out[CONF_MAX_OPTIONS]);
+size_t conf_diff(const struct conf *a, const struct conf *b,
+                 struct conf_change out[CONF_MAX_OPTIONS]);
 
-/* Moves the reloadable options of `fresh` into `running`; the others of `running` stay. ERR_CONFIG when the mix
- * does not agree (a static level beyond the running `levels`): then both are unchanged. */
+/* Moves the reloadable options of `fresh` into `running`; the others of `running` stay. ERR_CONFIG
+ * when the mix does not agree (a static level beyond the running `levels`): then both are
+ * unchanged. */
 int conf_reload(struct conf *running, struct conf *fresh, struct conf_errors *errors) MUST_CHECK;
 
-/* The whole effective file with comments, passwords in URIs replaced; it reads back (passwords apart) as the same
- * configuration. Returns 0 or ERR_NOMEM. */
+/* The whole effective file with comments, passwords in URIs replaced; it reads back (passwords
+ * apart) as the same configuration. Returns 0 or ERR_NOMEM. */
 int conf_print(const struct conf *c, struct buf *out) MUST_CHECK;
 
 /* The default level with `auto` resolved: levels/2, below `levels`. */
