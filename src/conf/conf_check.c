@@ -1,0 +1,109 @@
+/* Do the options agree with each other? Each rule names both options and the place of the one to
+ * change. */
+#include "conf/conf_internal.h"
+
+#include "base/err.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Adds "file:line:column: " (or "--set: ") and the text. The place is the first of the two keys
+ * that is not a default. */
+static void disagree(const struct conf *c, struct conf_errors *errors, const char *key,
+                     const char *other, const char *text)
+{
+    const struct conf_place *at = &c->place[conf_table_find(key, strlen(key))];
+    if (at->line == 0 && !at->by_set)
+        at = &c->place[conf_table_find(other, strlen(other))];
+    if (at->line > 0)
+        (void)conf_errors_add(errors, ERR_CONFIG, "%s:%u:%u: %s", c->name, at->line, at->column,
+                              text);
+    else
+        (void)conf_errors_add(errors, ERR_CONFIG, "%s: %s", at->by_set ? "--set" : "defaults",
+                              text);
+}
+
+static bool check_levels(const struct conf *c, struct conf_errors *errors)
+{
+    char text[256];
+    bool fine = true;
+    if (c->default_level != CONF_LEVEL_AUTO && (unsigned)c->default_level >= c->levels) {
+        snprintf(text, sizeof text,
+                 "default_level: '%d' is not below levels (%u); expected auto or 0 to %u",
+                 c->default_level, c->levels, c->levels - 1);
+        disagree(c, errors, "default_level", "levels", text);
+        fine = false;
+    }
+    if (c->work.priorities.n > 0 && c->work.priorities.n != c->levels) {
+        snprintf(text, sizeof text,
+                 "work.priorities: %zu priorities for %u levels; expected one for each, or []",
+                 c->work.priorities.n, c->levels);
+        disagree(c, errors, "work.priorities", "levels", text);
+        fine = false;
+    }
+    for (size_t i = 0; i < c->static_levels.n; i++) {
+        const struct conf_label *l = &c->static_levels.v[i];
+        if (l->level < c->levels)
+            continue;
+        snprintf(text, sizeof text, "static.%.128s: level %u is not below levels (%u)", l->label,
+                 l->level, c->levels);
+        disagree(c, errors, "static", "levels", text);
+        fine = false;
+    }
+    return fine;
+}
+
+static bool check_durations(const struct conf *c, struct conf_errors *errors)
+{
+    bool fine = true;
+    if (c->amqp.reconnect_min > c->amqp.reconnect_max) {
+        disagree(c, errors, "amqp.reconnect_min", "amqp.reconnect_max",
+                 "amqp.reconnect_min: is above amqp.reconnect_max");
+        fine = false;
+    }
+    if (c->amqp.heartbeat % MONO_S != 0) {
+        disagree(c, errors, "amqp.heartbeat", "amqp.heartbeat",
+                 "amqp.heartbeat: is not whole seconds, as AMQP wants; example: heartbeat: 20s");
+        fine = false;
+    }
+    if (c->predictor.min >= c->predictor.max) {
+        disagree(c, errors, "predictor.min", "predictor.max",
+                 "predictor.min: is not below predictor.max");
+        fine = false;
+    }
+    return fine;
+}
+
+/* A queue with two roles would feed the sidecar its own output. */
+static bool check_queues(const struct conf *c, struct conf_errors *errors)
+{
+    const struct {
+        const char *key, *queue;
+    } queues[] = {
+        {"intake.queue", c->intake.queue},
+        {"work.queue", c->work.queue},
+        {"parked.queue", c->parked.queue},
+        {"reports.queue", c->reports.queue},
+    };
+    bool fine = true;
+    for (size_t i = 0; i < ARRAY_SIZE(queues); i++) {
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(queues[i].queue, queues[k].queue) != 0)
+                continue;
+            char text[384];
+            snprintf(text, sizeof text, "%s: '%s' is %s too; expected a queue of its own",
+                     queues[i].key, queues[i].queue, queues[k].key);
+            disagree(c, errors, queues[i].key, queues[k].key, text);
+            fine = false;
+        }
+    }
+    return fine;
+}
+
+int conf_check(const struct conf *c, struct conf_errors *errors)
+{
+    bool levels = check_levels(c, errors);
+    bool durations = check_durations(c, errors);
+    bool queues = check_queues(c, errors);
+    return levels && durations && queues ? 0 : ERR_CONFIG;
+}
