@@ -119,7 +119,7 @@ END_TEST
 START_TEST(printed_files_hide_passwords)
 {
     struct conf c = load("amqp:\n  uri: [amqp://u:se:cr@et@h/v, amqp://h, amqp://user@h, "
-                         "amqps://x:secret@[::1]:5/?a=b:c@d]\n");
+                         " \"amqps://x:secret@[::1]:5/?a=b:c@d\"]\n");
     struct buf out = {0};
     ck_assert_int_eq(conf_print(&c, &out), 0);
     ck_assert_ptr_null(strstr(out.p, "se:cr"));
