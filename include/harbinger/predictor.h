@@ -10,15 +10,14 @@
  *
  * Rules that hold everywhere:
  *   - Nothing here reads a clock, allocates without a bound, logs or blocks. `now` is monotonic
- * nanoseconds from any start; a `now` that lies before the latest one seen counts as the latest
- * one.
+ *     nanoseconds from any start; one that lies before the latest seen counts as the latest.
  *   - A prediction is a fact about the past, never a demand: whoever gets no estimate gets the
- * default level and the reason, and the caller goes on.
+ *     default level and the reason, and the caller goes on.
  *   - At most `max_keys` keys are held. When memory for a newcomer is missing it stays unknown and
- * is counted.
+ *     is counted.
  *   - One predictor belongs to one thread at a time; two predictors share nothing.
  *   - Equal calls with equal times give equal answers; the seed changes only where a key lies in
- * memory.
+ *     memory.
  */
 #ifndef HARBINGER_PREDICTOR_H
 #define HARBINGER_PREDICTOR_H
@@ -35,9 +34,9 @@
 #define HB_LEVELS_MAX   255
 #define HB_DRIFT_WINDOW 512 /* scored messages in the rolling agreement */
 
-/* Why a prediction is what it is, as words for people and labels for metrics, in the order of the
- * checks but for the last, which comes first. All but `predicted` mean: no estimate, default level.
- */
+/* Why a prediction is what it is, as words for people and labels for metrics. All but `predicted`
+ * mean: no estimate, default level. The checks are made in the order invalid_key, unready, cold_key
+ * (unknown), stale_key, cold_key (too few), censored, high_spread. */
 #define HB_REASON_MAP(X)                                                                \
     X(HB_PREDICTED, "predicted")                                                        \
     X(HB_UNREADY, "unready")         /* no boundaries are published yet */              \
