@@ -158,3 +158,22 @@ void num_format_size(uint64_t bytes, char *out, size_t size)
     else
         format_with(size_units, ARRAY_SIZE(size_units), bytes, out, size);
 }
+
+void num_format_double(double v, char *out, size_t size)
+{
+    if (!isfinite(v)) {
+        snprintf(out, size, "%s", isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+        return;
+    }
+    /* Whole numbers as such: "10", where %g with one digit would say 1e+01. */
+    if (fabs(v) < 1e15 && trunc(v) == v) {
+        snprintf(out, size, "%.0f", v);
+        return;
+    }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(out, size, "%.*g", digits, v);
+        double again = strtod(out, NULL);
+        if (memcmp(&again, &v, sizeof v) == 0)
+            return;
+    }
+}

@@ -25,4 +25,8 @@ int num_parse_size(const char *text, size_t n, uint64_t *out_bytes) MUST_CHECK;
 void num_format_duration(mono_t ns, char *out, size_t size);
 void num_format_size(uint64_t bytes, char *out, size_t size);
 
+/* The shortest decimal that reads back as the same double; "inf", "-inf", "nan" for what is not
+ * finite. */
+void num_format_double(double v, char *out, size_t size);
+
 #endif

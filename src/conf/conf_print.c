@@ -76,19 +76,6 @@ static int print_numbers(const struct conf_numbers *v, struct buf *out)
     return r < 0 ? r : buf_append(out, "]", 1);
 }
 
-/* The shortest decimal that reads back as the same double. */
-static int print_double(double v, struct buf *out)
-{
-    char text[32];
-    for (int digits = 1; digits <= 17; digits++) {
-        double again = 0;
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        if (num_parse_double(text, strlen(text), &again) == 0 && memcmp(&again, &v, sizeof v) == 0)
-            break;
-    }
-    return buf_printf(out, "%s", text);
-}
-
 int conf_value_print(const struct conf_option *o, const struct conf *c, bool redact,
                      struct buf *out)
 {
@@ -100,7 +87,7 @@ int conf_value_print(const struct conf_option *o, const struct conf *c, bool red
     case CONF_T_BOOL: return buf_printf(out, "%s", *(const bool *)at ? "true" : "false");
     case CONF_T_UNSIGNED: return buf_printf(out, "%u", *(const unsigned *)at);
     case CONF_T_U64: return buf_printf(out, "%" PRIu64, *(const uint64_t *)at);
-    case CONF_T_DOUBLE: return print_double(*(const double *)at, out);
+    case CONF_T_DOUBLE: num_format_double(*(const double *)at, text, sizeof text); break;
     case CONF_T_DURATION: num_format_duration(*(const mono_t *)at, text, sizeof text); break;
     case CONF_T_SIZE: num_format_size(*(const uint64_t *)at, text, sizeof text); break;
     case CONF_T_ENUM: return buf_printf(out, "%s", o->names[*(const int *)at]);

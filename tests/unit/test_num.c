@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "lib/testmain.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Only whole, in-range numbers of the stated form pass. */
@@ -84,10 +85,43 @@ START_TEST(sizes_need_units_and_round_trip)
 }
 END_TEST
 
+/* A double is printed with as few digits as bring it back, and what is not finite has a name. */
+START_TEST(doubles_print_shortest_and_round_trip)
+{
+    static const struct {
+        double v;
+        const char *text;
+    } cases[] = {
+        {0, "0"},
+        {0.1, "0.1"},
+        {1.0 / 3, "0.3333333333333333"},
+        {16, "16"},
+        {-2.5, "-2.5"},
+        {1e300, "1e+300"},
+        {5e-324, "5e-324"},
+        {INFINITY, "inf"},
+        {-INFINITY, "-inf"},
+        {10, "10"},
+        {600, "600"},
+        {1e15, "1e+15"},
+        {NAN, "nan"},
+        {123456789, "123456789"},
+    };
+    for (size_t k = 0; k < ARRAY_SIZE(cases); k++) {
+        char text[32];
+        num_format_double(cases[k].v, text, sizeof text);
+        ck_assert_str_eq(text, cases[k].text);
+    }
+}
+END_TEST
+
 Suite *suite(void)
 {
-    const TTest *const tests[] = {integers_are_strict, doubles_are_finite_decimals,
+    const TTest *const tests[] = {integers_are_strict,
+                                  doubles_are_finite_decimals,
                                   durations_need_units_and_round_trip,
-                                  sizes_need_units_and_round_trip, NULL};
+                                  sizes_need_units_and_round_trip,
+                                  doubles_print_shortest_and_round_trip,
+                                  NULL};
     return suite_of("num", tests);
 }
