@@ -152,8 +152,10 @@ START_TEST(printed_form_round_trips)
         }
         char text[KEY_PRINT_BYTES];
         size_t n = key_print(&k, text);
+        bool plain = true;
         for (size_t i = 0; i < n; i++)
-            ck_assert(text[i] > 0x20 && text[i] < 0x7f);
+            plain = plain && text[i] > 0x20 && text[i] < 0x7f;
+        ck_assert(plain);
         ck_assert_int_eq(key_parse((struct text){text, n}, &again), 0);
         ck_assert_uint_eq(again.n, k.n);
         ck_assert_mem_eq(again.raw, k.raw, k.n);
