@@ -12,13 +12,12 @@
 #define HARBINGER_AMQP_CODEC_H
 
 #include "amqp/lib.h"
+#include "base/buf.h"
 #include "base/compiler.h"
 #include "base/text.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-struct evbuffer;
 
 enum {
     CODEC_FRAME_OVERHEAD = 8,  /* header 7 + end 1 */
@@ -53,15 +52,25 @@ int codec_method(const struct codec_frame *frame, amqp_pool_t *pool, amqp_method
 amqp_method_number_t codec_method_id(const struct codec_frame *frame);
 
 /* Appends one method frame. `decoded` is the amqp_*_t struct of `id`. Returns 0; ERR_NOMEM;
- * ERR_INVALID when it does not fit into one frame of frame_max. Nothing is appended on failure. */
-int codec_put_method(struct evbuffer *out, uint32_t frame_max, uint16_t channel,
-                     amqp_method_number_t id, void *decoded) MUST_CHECK;
+ * ERR_INVALID when it is longer than CODEC_FRAME_MIN, which every peer takes. On failure `out` is
+ * unchanged. */
+int codec_put_method(struct buf *out, uint16_t channel, amqp_method_number_t id,
+                     void *decoded) MUST_CHECK;
 
-/* Appends a content header frame and the body frames it needs. `props` are raw property flags and
- * list as message_edit writes them. Returns as codec_put_method: ERR_INVALID when the header passes
- * frame_max. */
-int codec_put_content(struct evbuffer *out, uint32_t frame_max, uint16_t channel, struct text props,
-                      struct text body) MUST_CHECK;
+/* What a content consists of: raw property flags and list (props.h), and the body. */
+struct codec_content {
+    struct text props;
+    struct text body;
+};
+
+/* Appends a content header frame and the body frames it needs. Returns as codec_put_method:
+ * ERR_INVALID when the header passes frame_max. */
+int codec_put_content(struct buf *out, uint32_t frame_max, uint16_t channel,
+                      const struct codec_content *content) MUST_CHECK;
+
+/* Reads a content header frame. *props borrows the frame. Returns 0 or ERR_PROTOCOL. */
+int codec_content_header(const struct codec_frame *frame, struct text *props,
+                         uint64_t *body_bytes) MUST_CHECK;
 
 /* The largest `props` whose header frame fits. */
 static inline size_t codec_max_props(uint32_t frame_max)
@@ -69,6 +78,6 @@ static inline size_t codec_max_props(uint32_t frame_max)
     return frame_max - CODEC_FRAME_OVERHEAD - CODEC_CONTENT_HEADER;
 }
 
-int codec_put_heartbeat(struct evbuffer *out) MUST_CHECK;
+int codec_put_heartbeat(struct buf *out) MUST_CHECK;
 
 #endif

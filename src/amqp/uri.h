@@ -20,8 +20,7 @@ struct uri {
     uint16_t port;      /* default 5672 */
     char user[256];     /* default guest */
     char password[256]; /* default guest */
-    char vhost[256]; /* default "/"; the path "/" alone means the empty name, as the specification
-                        says */
+    char vhost[256]; /* default "/", also for the paths "/" and "//" (as in Celery's addresses) */
     enum uri_mechanism mechanism;
     int heartbeat_s;               /* -1: not given; 0: none */
     int64_t connection_timeout_ms; /* -1: not given */
