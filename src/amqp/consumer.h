@@ -13,7 +13,8 @@
  * from the oldest unsettled delivery on become one ack with `multiple` (the broker pays per frame,
  * not per message).
  *   - Paused: the consumer is cancelled, its channel and unsettled deliveries stay; deliveries that
- * were under way still come (they may be nacked with requeue).
+ * were under way still come (they may be nacked with requeue). Resumed, it consumes again once at
+ * most a prefetch of deliveries is unsettled, so at most two prefetches are ever held.
  *   - No function here runs a callback before it returns. consumer_free may be called in a
  * callback.
  */
@@ -38,17 +39,18 @@ enum { CONSUMER_STALE = 1 };
 struct consumer_tag {
     uint64_t generation; /* of the channel it came on */
     uint64_t tag;
+    uint32_t slot; /* where the consumer keeps it */
 };
 
 struct consumer_options {
     const char *queue;
-    const char *tag;   /* consumer tag; NULL: the broker makes one */
-    uint16_t prefetch; /* at least 1: unlimited would be unbounded memory */
-    bool no_ack;       /* deliveries need no settling, tags are {0, 0} */
-    int64_t
-        max_message_bytes;  /* 0 means 128 MiB; a larger one breaks the channel: on_down says so */
-    mono_t backoff_min_for; /* 0 means 1 s */
-    mono_t backoff_max_for; /* 0 means 30 s */
+    const char *tag;           /* consumer tag; NULL: the broker makes one */
+    uint16_t prefetch;         /* at least 1: unlimited would be unbounded memory */
+    bool no_ack;               /* deliveries need no settling, tags are {0, 0} */
+    int64_t max_message_bytes; /* 0 means 512 MiB, the most RabbitMQ allows; a larger one breaks the
+                                  channel: on_down says so */
+    mono_t backoff_min_for;    /* 0 means 1 s */
+    mono_t backoff_max_for;    /* 0 means 30 s */
 
     /* Takes `m` (message_free). `redelivered` as the broker says it. */
     void (*on_delivery)(void *ctx, struct consumer_tag tag, bool redelivered, struct message *m);

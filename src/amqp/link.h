@@ -87,6 +87,9 @@ void link_stop(struct link *l);
  * credentials or URIs that changed, and for tests. */
 void link_restart(struct link *l);
 
+/* The same, with a reason that the log and the users get to read. */
+void link_abort(struct link *l, const struct loss *why);
+
 /* Frees it, cutting the connection without a word if it is up. NULL does nothing. */
 void link_free(struct link *l);
 
@@ -107,6 +110,7 @@ size_t link_pending_bytes(const struct link *l);
  * joining. */
 struct link_user {
     struct list node;
+    bool told_up; /* the link's */
     void (*on_up)(struct link_user *u);
     /* Before it, the user's channel heard of its own end. */
     void (*on_down)(struct link_user *u, const struct loss *why);
@@ -119,7 +123,7 @@ void link_leave(struct link_user *u);
 struct conn *link_conn(const struct link *l);
 struct event_base *link_base(const struct link *l);
 const struct log_sink *link_log(const struct link *l);
-/* For the users' own jitter. */
+/* Random in [0, 1), for the users' own jitter. */
 double link_jitter(struct link *l);
 
 #endif

@@ -1,0 +1,345 @@
+#include "amqp/topology.h"
+
+#include "amqp/channel.h"
+#include "amqp/clock.h"
+#include "amqp/life.h"
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <event2/event.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANSWER_FOR (10 * MONO_S)
+
+/* What is being asked about the current object. A refused question costs its channel, so each may
+ * need a new one. */
+enum step {
+    EXISTS,  /* passive */
+    CREATE,  /* it was missing */
+    COMPARE, /* it was there: declared as configured, to hear of differences */
+    BIND,
+};
+
+enum { MAX_ARGS = 16 };
+
+struct topology {
+    struct life life;
+    struct link *link;
+    struct topology_job job;
+    size_t at; /* object */
+    enum step step;
+    struct channel *ch;
+    struct event *deadline;
+    struct event *kick; /* the result, when it is there before the first question */
+    struct buf problems, notes;
+    unsigned n_created;
+    bool no_memory, done;
+};
+
+static void release(struct topology *t)
+{
+    channel_free(t->ch);
+    if (t->deadline != NULL)
+        event_free(t->deadline);
+    if (t->kick != NULL)
+        event_free(t->kick);
+    buf_fini(&t->problems);
+    buf_fini(&t->notes);
+    free(t);
+}
+
+static void leave(struct topology *t)
+{
+    if (life_leave(&t->life))
+        release(t);
+}
+
+void topology_free(struct topology *t)
+{
+    if (t != NULL && life_end(&t->life))
+        release(t);
+}
+
+static const struct topology_object *current(const struct topology *t)
+{
+    return &t->job.objects[t->at];
+}
+
+static const char *kind_name(const struct topology_object *o)
+{
+    return o->kind == TOPOLOGY_QUEUE      ? "queue"
+           : o->kind == TOPOLOGY_EXCHANGE ? "exchange"
+                                          : "binding of queue";
+}
+
+/* The result. */
+
+static void finish(struct topology *t, enum topology_result result)
+{
+    if (t->done)
+        return;
+    t->done = true;
+    evtimer_del(t->deadline);
+    channel_free(t->ch);
+    t->ch = NULL;
+    struct topology_report report = {
+        .result = t->no_memory ? TOPOLOGY_LOST : result,
+        .problems = t->problems.p != NULL ? t->problems.p : "",
+        .notes = t->notes.p != NULL ? t->notes.p : "",
+        .n_created = t->n_created,
+    };
+    t->job.done(t->job.ctx, &report);
+}
+
+static void line(struct topology *t, struct buf *to, const char *what)
+{
+    const struct topology_object *o = current(t);
+    if (buf_printf(to, "%s '%s' %s\n", kind_name(o), o->name, what) < 0)
+        t->no_memory = true;
+}
+
+/* What the broker's 406 says, in our words: "inequivalent arg 'NAME' for queue 'Q' in vhost 'V':
+ * received RECEIVED but current is CURRENT", where a value is: none, 'true', or the value '10' of
+ * type 'signedint'. */
+
+static struct text between(const char *from, const char *start, const char *end)
+{
+    const char *a = strstr(from, start);
+    if (a == NULL)
+        return (struct text){NULL, 0};
+    a += strlen(start);
+    const char *b = strstr(a, end);
+    return (struct text){a, b != NULL ? (size_t)(b - a) : strlen(a)};
+}
+
+static struct text bare_value(struct text t)
+{
+    const char *a = t.n > 0 ? memchr(t.p, '\'', t.n) : NULL;
+    if (a == NULL)
+        return t;
+    a++;
+    size_t left = t.n - (size_t)(a - t.p);
+    const char *b = memchr(a, '\'', left);
+    return (struct text){a, b != NULL ? (size_t)(b - a) : left};
+}
+
+static void report_difference(struct topology *t, const char *words)
+{
+    struct text arg = between(words, "inequivalent arg '", "'");
+    struct text received = bare_value(between(words, "received ", " but current is "));
+    struct text exists = bare_value(between(words, "but current is ", "\n"));
+    char said[512];
+    if (arg.p == NULL || received.p == NULL || exists.p == NULL)
+        snprintf(said, sizeof said, "differs from the configuration: %s", words);
+    else
+        snprintf(said, sizeof said, "exists with %.*s %.*s, configured %.*s", (int)arg.n, arg.p,
+                 (int)exists.n, exists.p, (int)received.n, received.p);
+    line(t, &t->problems, said);
+}
+
+/* Questions. */
+
+static void ask(struct topology *t);
+
+static void next_object(struct topology *t)
+{
+    t->at++;
+    t->step = EXISTS;
+    ask(t);
+}
+
+static void answered(void *ctx, const amqp_method_t *reply)
+{
+    struct topology *t = ctx;
+    const struct topology_object *o = current(t);
+    (void)reply;
+    life_enter(&t->life);
+    if (t->step == EXISTS && !o->any_arguments) {
+        t->step = COMPARE;
+        ask(t);
+    } else {
+        if (t->step == CREATE) {
+            t->n_created++;
+            line(t, &t->notes, "was created");
+        }
+        next_object(t);
+    }
+    leave(t);
+}
+
+/* The broker refused the question about the current object and closed the channel over it. */
+static void on_refused(struct topology *t, const struct loss *why)
+{
+    const struct topology_object *o = current(t);
+    char said[400];
+    snprintf(said, sizeof said, "%s (%u)", why->text, why->code);
+    if (t->step == EXISTS && why->code == 404) {
+        if (t->job.mode == TOPOLOGY_DECLARE && !o->must_exist) {
+            t->step = CREATE;
+            ask(t);
+            return;
+        }
+        line(t, &t->problems, "does not exist");
+    } else if (t->step == COMPARE && why->code == 406) {
+        report_difference(t, why->text);
+    } else if (t->step == COMPARE && why->code == 403) {
+        line(t, &t->notes,
+             "exists; its arguments cannot be compared without the right to configure it");
+    } else if (t->step == COMPARE && why->code == 405) {
+        line(t, &t->notes, "exists, and is exclusive to another connection");
+    } else {
+        line(t, &t->problems, said);
+    }
+    next_object(t);
+}
+
+static void on_closed(void *ctx, const struct loss *why)
+{
+    struct topology *t = ctx;
+    life_enter(&t->life);
+    channel_free(t->ch);
+    t->ch = NULL;
+    if (why->kind == LOSS_CHANNEL)
+        on_refused(t, why);
+    else
+        finish(t, TOPOLOGY_LOST);
+    leave(t);
+}
+
+static int fill_args(const struct topology_object *o, amqp_table_entry_t entries[MAX_ARGS])
+{
+    int n = 0;
+    for (size_t i = 0; i < o->n_args && n < MAX_ARGS; i++) {
+        amqp_table_entry_t *e = &entries[n++];
+        e->key = lib_bytes(text_of(o->args[i].name));
+        if (o->args[i].text != NULL) {
+            e->value.kind = AMQP_FIELD_KIND_UTF8;
+            e->value.value.bytes = lib_bytes(text_of(o->args[i].text));
+        } else {
+            e->value.kind = AMQP_FIELD_KIND_I64;
+            e->value.value.i64 = o->args[i].number;
+        }
+    }
+    return n;
+}
+
+static int ask_queue(struct topology *t, const struct topology_object *o)
+{
+    amqp_table_entry_t entries[MAX_ARGS];
+    amqp_queue_declare_t declare = {
+        .queue = lib_bytes(text_of(o->name)),
+        .passive = t->step == EXISTS,
+        .durable = !o->transient,
+    };
+    if (t->step != EXISTS)
+        declare.arguments = (amqp_table_t){fill_args(o, entries), entries};
+    return channel_call(t->ch, AMQP_QUEUE_DECLARE_METHOD, &declare, answered);
+}
+
+static int ask_exchange(struct topology *t, const struct topology_object *o)
+{
+    amqp_table_entry_t entries[MAX_ARGS];
+    amqp_exchange_declare_t declare = {
+        .exchange = lib_bytes(text_of(o->name)),
+        .type = lib_bytes(text_of(o->type != NULL ? o->type : "direct")),
+        .passive = t->step == EXISTS,
+        .durable = !o->transient,
+    };
+    if (t->step != EXISTS)
+        declare.arguments = (amqp_table_t){fill_args(o, entries), entries};
+    return channel_call(t->ch, AMQP_EXCHANGE_DECLARE_METHOD, &declare, answered);
+}
+
+static int ask_binding(struct topology *t, const struct topology_object *o)
+{
+    amqp_queue_bind_t bind = {
+        .queue = lib_bytes(text_of(o->name)),
+        .exchange = lib_bytes(text_of(o->type)),
+        .routing_key = lib_bytes(text_of(o->routing_key != NULL ? o->routing_key : "")),
+    };
+    t->step = BIND;
+    return channel_call(t->ch, AMQP_QUEUE_BIND_METHOD, &bind, answered);
+}
+
+static int open_channel(struct topology *t)
+{
+    struct conn *conn = link_conn(t->link);
+    if (t->ch != NULL)
+        return 0;
+    struct channel_options options = {.on_closed = on_closed, .ctx = t};
+    return conn != NULL ? channel_new(conn, &options, &t->ch) : ERR_LOST;
+}
+
+static int ask_current(struct topology *t)
+{
+    const struct topology_object *o = current(t);
+    struct timeval limit = clock_timeval(ANSWER_FOR);
+    int r = open_channel(t);
+    if (r < 0)
+        return r;
+    evtimer_add(t->deadline, &limit);
+    switch (o->kind) {
+    case TOPOLOGY_QUEUE: return ask_queue(t, o);
+    case TOPOLOGY_EXCHANGE: return ask_exchange(t, o);
+    default: return ask_binding(t, o);
+    }
+}
+
+static void ask(struct topology *t)
+{
+    /* The default exchange is always there and may not be declared; bindings cannot be asked for.
+     */
+    while (t->at < t->job.n_objects &&
+           ((current(t)->kind == TOPOLOGY_EXCHANGE && current(t)->name[0] == '\0') ||
+            (current(t)->kind == TOPOLOGY_BINDING && t->job.mode == TOPOLOGY_CHECK)))
+        t->at++;
+    if (t->at == t->job.n_objects)
+        finish(t, t->problems.n > 0 ? TOPOLOGY_PROBLEMS : TOPOLOGY_OK);
+    else if (ask_current(t) < 0)
+        finish(t, TOPOLOGY_LOST);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg)
+{
+    struct topology *t = arg;
+    (void)fd;
+    (void)what;
+    life_enter(&t->life);
+    finish(t, TOPOLOGY_LOST);
+    leave(t);
+}
+
+static void on_kick(evutil_socket_t fd, short what, void *arg)
+{
+    struct topology *t = arg;
+    (void)fd;
+    (void)what;
+    life_enter(&t->life);
+    if (t->job.mode == TOPOLOGY_OFF)
+        finish(t, TOPOLOGY_OK);
+    else
+        ask(t);
+    leave(t);
+}
+
+int topology_run(struct link *l, const struct topology_job *job, struct topology **out)
+{
+    struct topology *t = calloc(1, sizeof *t);
+    if (t == NULL)
+        return ERR_NOMEM;
+    t->link = l;
+    t->job = *job;
+    t->deadline = evtimer_new(link_base(l), on_deadline, t);
+    t->kick = event_new(link_base(l), -1, 0, on_kick, t);
+    if (t->deadline == NULL || t->kick == NULL) {
+        release(t);
+        return ERR_NOMEM;
+    }
+    event_active(t->kick, EV_TIMEOUT, 0);
+    *out = t;
+    return 0;
+}
