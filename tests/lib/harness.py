@@ -119,6 +119,12 @@ def get_all(channel, queue):
         out.append(got)
 
 
+def delete_topology():
+    """Removes what the daemon declares, so that a test starts from nothing."""
+    delete_queues("harbinger.intake", "harbinger.work", "harbinger.reports", "harbinger.parked",
+                  exchanges=["harbinger.reports"])
+
+
 def delete_queues(*queues, exchanges=()):
     with connect() as connection:
         channel = connection.channel()
@@ -188,8 +194,8 @@ class Daemon:
 
     def http(self, path):
         """(status, text) of a GET."""
-        port = re.findall(r"listen\w*=[^ ]*:(\d+)", self.log()) or re.findall(r"http[^\n]*:(\d+)", self.log())
-        assert port, f"no HTTP port in the log:\n{self.log()[-2000:]}"
+        port = wait_until(lambda: re.findall(r"event=http.up address=\S*:(\d+)", self.log()),
+                          what="the HTTP port in the log")
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port[-1]}{path}", timeout=5) as answer:
                 return answer.status, answer.read().decode()
