@@ -41,7 +41,8 @@ struct conn_options {
     const char *password; /* used during the handshake only; NULL: the URI's */
     mono_t connect_timeout_for;
     mono_t close_limit_for;
-    int heartbeat_s; /* where the URI has none */
+    int heartbeat_s;    /* where the URI has none */
+    uint32_t frame_max; /* where the URI has none; at most CODEC_FRAME_MAX */
 
     void (*on_up)(void *ctx);
     void (*on_blocked)(void *ctx, bool blocked, const char *reason);

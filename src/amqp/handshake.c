@@ -119,7 +119,8 @@ static int negotiate_heartbeat(const struct conn *c, int theirs)
 
 static int on_tune(struct conn *c, const amqp_connection_tune_t *tune)
 {
-    c->frame_max = smaller(wanted(c->uri.frame_max, CODEC_FRAME_MAX), tune->frame_max);
+    uint32_t most = wanted(c->o.frame_max, CODEC_FRAME_MAX);
+    c->frame_max = smaller(wanted(c->uri.frame_max, most), tune->frame_max);
     c->channel_max =
         (uint16_t)smaller(wanted(c->uri.channel_max, CONN_CHANNELS), tune->channel_max);
     c->heartbeat_s = negotiate_heartbeat(c, tune->heartbeat);

@@ -223,6 +223,7 @@ static int make_conn(struct link *l, const char *password)
         .connect_timeout_for = l->o.connect_timeout_for,
         .close_limit_for = l->o.close_limit_for,
         .heartbeat_s = l->o.heartbeat_s,
+        .frame_max = l->o.frame_max,
         .on_up = on_conn_up,
         .on_blocked = on_conn_blocked,
         .on_closed = on_conn_closed,
@@ -312,7 +313,6 @@ int link_new(struct event_base *base, const struct log_sink *log,
     l->o.backoff_max_for = or_default(options->backoff_max_for, 30 * MONO_S);
     l->o.refused_backoff_for = or_default(options->refused_backoff_for, 30 * MONO_S);
     l->o.close_limit_for = or_default(options->close_limit_for, 3 * MONO_S);
-    l->o.heartbeat_s = options->heartbeat_s > 0 ? options->heartbeat_s : 10;
     l->stop_told = true;
     l->rng.state = options->seed;
     backoff_init(&l->backoff, l->o.backoff_min_for, l->o.backoff_max_for);

@@ -46,9 +46,10 @@ struct link_options {
     mono_t backoff_max_for;     /* 0 means 30 s */
     mono_t refused_backoff_for; /* 0 means 30 s */
     mono_t close_limit_for;     /* 0 means 3 s */
-    int heartbeat_s; /* asked for; 0 means 10; the smaller of ours and the broker's holds; a URI's
-                        wins */
-    uint64_t seed;   /* of the jitter */
+    int heartbeat_s; /* asked for; the smaller of ours and the broker's holds, or the other's where
+                        one says 0; a URI's wins */
+    uint32_t frame_max; /* asked for; 0 means 128 KiB, the most; a URI's wins */
+    uint64_t seed;      /* of the jitter */
 
     /* Called at each attempt to log in; writes the password to `out` (which is wiped after use) and
      * returns 0, or negative: the attempt counts as refused. NULL: the URI's password. */

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define MAN_WIDTH 72
+
 static int default_text(const struct conf_option *o, const struct conf *defaults, struct buf *out)
 {
     return conf_value_print(o, defaults, false, out);
@@ -28,25 +30,43 @@ int conf_doc_help(const struct conf *defaults, struct buf *out)
     return r;
 }
 
-/* mdoc wants each sentence on a line of its own, and nothing that looks like a request or an
- * escape. */
-static int man_words(const char *text, struct buf *out)
+/* The length of the word at `text`. */
+static size_t word_length(const char *text)
+{
+    return strcspn(text, " ");
+}
+
+static int man_word(const char *word, size_t n, struct buf *out)
 {
     int r = 0;
-    for (size_t i = 0; r == 0 && text[i] != '\0'; i++) {
-        bool ends = text[i] == '.' && text[i + 1] == ' ';
-        if (text[i] == '\\')
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        if (word[i] == '\\')
             r = buf_append(out, "\\e", 2);
-        else if (text[i] == '-' && i > 0 && text[i - 1] == ' ')
-            r = buf_append(out, "\\-", 2);
-        else if (text[i] == '"')
+        else if (word[i] == '"')
             r = buf_append(out, "\\(dq", 4);
         else
-            r = buf_append(out, &text[i], 1);
-        if (r == 0 && ends) {
-            r = buf_append(out, "\n", 1);
-            i++;
-        }
+            r = buf_append(out, &word[i], 1);
+    }
+    return r;
+}
+
+/* mdoc wants each sentence on a line of its own, and no line longer than 80 bytes. */
+static int man_words(const char *text, struct buf *out)
+{
+    size_t column = 0;
+    int r = 0;
+    while (r == 0 && *text != '\0') {
+        size_t n = word_length(text);
+        if (column > 0 && column + 1 + n > MAN_WIDTH)
+            column = 0;
+        if (out->n > 0 && out->p[out->n - 1] != '\n')
+            r = buf_append(out, column > 0 ? " " : "\n", 1);
+        if (r == 0)
+            r = man_word(text, n, out);
+        column += n + 1;
+        if (n > 0 && text[n - 1] == '.' && text[n] == ' ')
+            column = 0;
+        text += n + (text[n] == ' ');
     }
     return r < 0 ? r : buf_append(out, "\n", 1);
 }
@@ -79,17 +99,17 @@ static int man_option(const struct conf_option *o, const struct conf *defaults, 
     struct buf value = {0};
     conf_table_expected(o, expected, sizeof expected);
     int r =
-        buf_printf(out, ".It Ic %s%s\n", o->key, o->type == CONF_T_LABELS ? ". Ns Ar LABEL" : "");
+        buf_printf(out, ".It Ic %s%s\n", o->key, o->type == CONF_T_LABELS ? " Ns Ar .LABEL" : "");
     if (r == 0)
         r = man_words(o->help, out);
     if (r == 0)
-        r = buf_printf(out, "Value: ");
+        r = buf_printf(out, "Value:\n");
     if (r == 0)
         r = man_words(expected, out);
     if (r == 0 && o->type != CONF_T_LABELS)
         r = default_text(o, defaults, &value);
     if (r == 0 && value.n > 0)
-        r = buf_printf(out, ".Pp\nDefault: ");
+        r = buf_printf(out, ".Pp\nDefault:\n");
     if (r == 0 && value.n > 0)
         r = man_words(value.p, out);
     if (r == 0 && o->reloadable)

@@ -1,0 +1,35 @@
+/*
+ * What the flow needs from the world: a place that takes messages with a level. RabbitMQ's priority
+ * queue is one, the linked broker another, the simulator a third.
+ */
+#ifndef HARBINGER_PORT_BACKEND_H
+#define HARBINGER_PORT_BACKEND_H
+
+#include "base/compiler.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+
+struct backend;
+
+/* What was decided about one message at ingress. Texts are valid during the call they are passed to
+ * only. */
+struct ticket {
+    struct text id;     /* identifies this message in its report */
+    struct text key;    /* printed form; empty when the message has no valid key */
+    const char *reason; /* why this level; static text */
+    unsigned level;     /* 0 is served first; below the flow's number of levels */
+    bool keep_priority; /* the producer's own priority stands; `level` is the default level */
+};
+
+/* Outcomes of backend_submit. */
+enum { BACKEND_FULL = 1 };
+
+/*
+ * Hands over one message. `message` is what the flow's caller and the backend agreed on; on 0 the
+ * backend owns it and settles it with its owner later. BACKEND_FULL: nothing was taken, offer it
+ * again later. Negative: ERR_*.
+ */
+int backend_submit(struct backend *b, void *message, const struct ticket *ticket) MUST_CHECK;
+
+#endif

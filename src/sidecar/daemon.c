@@ -1,0 +1,303 @@
+#include "sidecar/daemon.h"
+
+#include "sidecar/daemon_internal.h"
+#include "sidecar/face.h"
+#include "sidecar/loop.h"
+#include "sidecar/rules.h"
+#include "sidecar/sd.h"
+
+#include <harbinger/version.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TICK (1 * MONO_S)
+
+static const struct sm_state states[] = {
+    [DAEMON_STARTING] = {"starting", SM_TO(DAEMON_RUNNING) | SM_TO(DAEMON_CLOSING)},
+    [DAEMON_RUNNING] = {"running", SM_TO(DAEMON_DRAINING)},
+    [DAEMON_DRAINING] = {"draining", SM_TO(DAEMON_CLOSING)},
+    [DAEMON_CLOSING] = {"closing", SM_TO(DAEMON_STOPPED)},
+    [DAEMON_STOPPED] = {"stopped", 0},
+};
+
+static const struct log_sink *log_of(struct daemon *d)
+{
+    return &d->log.sink;
+}
+
+/* ---- stopping ---- */
+
+static void start_closing(struct daemon *d)
+{
+    sm_move(&d->sm, DAEMON_CLOSING);
+    event_del(d->deadline);
+    snapshots_save(d->snapshots);
+    link_stop(d->publish);
+    link_stop(d->consume);
+}
+
+void daemon_link_stopped(struct daemon *d)
+{
+    if (d->sm.state == DAEMON_CLOSING && strcmp(link_state_name(d->consume), "stopped") == 0 &&
+        strcmp(link_state_name(d->publish), "stopped") == 0) {
+        sm_move(&d->sm, DAEMON_STOPPED);
+        event_base_loopbreak(d->base);
+    }
+}
+
+static void start_draining(struct daemon *d, const char *why)
+{
+    sd_notify_state("STOPPING=1");
+    log_event(log_of(d), LOG_INFO, "stopping", "reason=%s held=%zu", why,
+              d->intake != NULL ? intake_stats(d->intake)->held : 0);
+    if (d->sm.state == DAEMON_STARTING) {
+        start_closing(d);
+        return;
+    }
+    sm_move(&d->sm, DAEMON_DRAINING);
+    struct timeval limit = loop_timeval(d->conf.shutdown.timeout);
+    event_add(d->deadline, &limit);
+    backend_rabbitmq_drain(d->backend);
+    intake_drain(d->intake);
+}
+
+/* Idle is told from deep inside a settlement: closing waits for the end of the turn, when the acks
+ * are written. */
+static void on_idle(void *ctx)
+{
+    struct daemon *d = ctx;
+    event_active(d->idle, EV_TIMEOUT, 0);
+}
+
+static void on_idle_turn(evutil_socket_t fd, short what, void *ctx)
+{
+    struct daemon *d = ctx;
+    if (d->sm.state == DAEMON_DRAINING)
+        start_closing(d);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *ctx)
+{
+    struct daemon *d = ctx;
+    log_event(log_of(d), LOG_WARN, "stopping.late", "held=%zu reason=" LOG_Q,
+              intake_stats(d->intake)->held,
+              "shutdown.timeout passed; RabbitMQ delivers these again");
+    if (d->sm.state == DAEMON_DRAINING)
+        start_closing(d);
+}
+
+static void on_stop_signal(evutil_socket_t signal, short what, void *ctx)
+{
+    struct daemon *d = ctx;
+    if (d->sm.state == DAEMON_STARTING || d->sm.state == DAEMON_RUNNING) {
+        start_draining(d, signal == SIGTERM ? "SIGTERM" : "SIGINT");
+        return;
+    }
+    log_event(log_of(d), LOG_WARN, "stopped.at_once", "reason=" LOG_Q, "second signal");
+    _exit(EXIT_FAILURE);
+}
+
+static void on_hangup_signal(evutil_socket_t signal, short what, void *ctx)
+{
+    daemon_reload(ctx);
+}
+
+void daemon_fail(struct daemon *d, int code)
+{
+    d->result = code;
+    event_base_loopbreak(d->base);
+}
+
+/* ---- starting ---- */
+
+static void on_room(void *ctx)
+{
+    struct daemon *d = ctx;
+    if (d->intake != NULL)
+        intake_pump(d->intake);
+}
+
+static void on_intake_lost(void *ctx)
+{
+    struct daemon *d = ctx;
+    backend_rabbitmq_drop_stale(d->backend);
+}
+
+int daemon_start_running(struct daemon *d)
+{
+    struct intake_options intake = {
+        .queue = d->conf.intake.queue,
+        .window = (uint16_t)d->conf.intake.window,
+        .window_bytes = d->conf.intake.window_bytes,
+        .flow = d->flow,
+        .backend = backend_rabbitmq_port(d->backend),
+        .on_lost = on_intake_lost,
+        .on_idle = on_idle,
+        .ctx = d,
+    };
+    int r = intake_new(d->consume, log_of(d), &intake, &d->intake);
+    if (r == 0)
+        r = reports_new(d->consume, log_of(d), d->conf.reports.queue, d->flow, &d->reports);
+    if (r < 0)
+        return r;
+    sm_move(&d->sm, DAEMON_RUNNING);
+    log_event(log_of(d), LOG_INFO, "ready", "instance=" LOG_Q " intake=" LOG_Q " work=" LOG_Q,
+              d->instance, d->conf.intake.queue, d->conf.work.queue);
+    sd_notify_state("READY=1");
+    return 0;
+}
+
+/* ---- once a second ---- */
+
+static void on_tick(evutil_socket_t fd, short what, void *ctx)
+{
+    struct daemon *d = ctx;
+    if (d->intake != NULL && d->sm.state == DAEMON_RUNNING)
+        intake_pump(d->intake);
+    if (sd_watchdog_for() > 0)
+        sd_notify_state("WATCHDOG=1");
+    if (!flow_advise(d->flow, loop_now(), &d->advice))
+        return;
+    if (d->advice.no_reports)
+        log_event(
+            log_of(d), LOG_WARN, "useless.no_reports", "exchange=" LOG_Q " fix=" LOG_Q,
+            d->conf.reports.exchange,
+            "messages flow but no worker reports durations: publish ack reports to this exchange");
+    if (d->advice.one_key)
+        log_event(log_of(d), LOG_WARN, "useless.one_key", "fix=" LOG_Q,
+                  "all messages have the same key: set key.label to what tells job types apart");
+}
+
+/* ---- life ---- */
+
+const char *daemon_obstacle(const struct daemon *d)
+{
+    if (d->sm.state != DAEMON_RUNNING)
+        return sm_name(&d->sm);
+    if (!link_is_up(d->consume))
+        return "the consuming connection is down";
+    if (!link_is_up(d->publish))
+        return "the publishing connection is down";
+    if (link_is_blocked(d->publish))
+        return "RabbitMQ has blocked publishing (memory or disk alarm)";
+    if (!intake_is_up(d->intake))
+        return "the intake queue is not consumed";
+    return backend_rabbitmq_reason(d->backend);
+}
+
+static int make_events(struct daemon *d)
+{
+    static const int numbers[N_SIGNALS] = {
+        [ON_TERM] = SIGTERM, [ON_INT] = SIGINT, [ON_HUP] = SIGHUP};
+    for (int i = 0; i < N_SIGNALS; i++) {
+        d->signals[i] =
+            evsignal_new(d->base, numbers[i], i == ON_HUP ? on_hangup_signal : on_stop_signal, d);
+        if (d->signals[i] == NULL || event_add(d->signals[i], NULL) < 0)
+            return ERR_NOMEM;
+    }
+    struct timeval second = loop_timeval(TICK);
+    d->tick = event_new(d->base, -1, EV_PERSIST, on_tick, d);
+    d->idle = event_new(d->base, -1, 0, on_idle_turn, d);
+    d->deadline = evtimer_new(d->base, on_deadline, d);
+    if (d->tick == NULL || d->idle == NULL || d->deadline == NULL ||
+        event_add(d->tick, &second) < 0)
+        return ERR_NOMEM;
+    signal(SIGPIPE, SIG_IGN);
+    return 0;
+}
+
+static void name_instance(struct daemon *d)
+{
+    if (d->conf.instance[0] != '\0')
+        snprintf(d->instance, sizeof d->instance, "%s", d->conf.instance);
+    else if (gethostname(d->instance, sizeof d->instance - 1) != 0 || d->instance[0] == '\0')
+        snprintf(d->instance, sizeof d->instance, "harbinger");
+}
+
+static int make_parts(struct daemon *d, struct err *err)
+{
+    struct flow_options flow;
+    rules_flow_options(&d->conf, &flow);
+    d->flow = flow_new(&flow, err);
+    if (d->flow == NULL)
+        return err->code;
+    int r = daemon_make_links(d, err);
+    if (r < 0)
+        return r;
+    struct backend_rabbitmq_options backend = {.conf = &d->conf, .on_room = on_room, .ctx = d};
+    r = backend_rabbitmq_new(d->publish, log_of(d), &backend, &d->backend);
+    if (r < 0)
+        return err_set(err, r, "publisher: %s", err_name(r));
+    r = snapshots_new(d->base, log_of(d), &d->conf, d->flow, &d->snapshots);
+    if (r < 0)
+        return err_set(err, r, "snapshots: %s", err_name(r));
+    return d->conf.http.listen[0] != '\0' ? face_new(d, &d->face, err) : 0;
+}
+
+struct daemon *daemon_new(const struct daemon_options *o, struct conf *conf, struct err *err)
+{
+    struct daemon *d = calloc(1, sizeof *d);
+    if (d == NULL) {
+        conf_fini(conf);
+        err_set(err, ERR_NOMEM, "%s", err_name(ERR_NOMEM));
+        return NULL;
+    }
+    d->options = *o;
+    d->conf = *conf;
+    *conf = (struct conf){0};
+    d->started_at = loop_now();
+    logfile_init(&d->log, STDERR_FILENO, d->conf.log.level);
+    sm_init(&d->sm, states, DAEMON_STARTING);
+    name_instance(d);
+    topology_of(&d->conf, &d->objects);
+    d->base = event_base_new();
+    int r = d->base != NULL ? make_events(d) : ERR_NOMEM;
+    if (r < 0)
+        err_set(err, r, "event loop: %s", err_name(r));
+    else
+        r = make_parts(d, err);
+    if (r == 0)
+        return d;
+    daemon_free(d);
+    return NULL;
+}
+
+int daemon_run(struct daemon *d)
+{
+    log_event(log_of(d), LOG_INFO, "starting", "instance=" LOG_Q " version=%s", d->instance,
+              HARBINGER_VERSION);
+    link_start(d->consume);
+    link_start(d->publish);
+    if (event_base_dispatch(d->base) < 0)
+        d->result = ERR_SYSTEM;
+    log_event(log_of(d), LOG_INFO, "stopped", "result=" LOG_Q, err_name(d->result));
+    return d->result;
+}
+
+void daemon_free(struct daemon *d)
+{
+    if (d == NULL)
+        return;
+    face_free(d->face);
+    topology_free(d->topology);
+    backend_rabbitmq_free(d->backend);
+    reports_free(d->reports);
+    intake_free(d->intake);
+    link_free(d->publish);
+    link_free(d->consume);
+    snapshots_free(d->snapshots);
+    flow_free(d->flow);
+    struct event *const events[] = {
+        d->tick, d->idle, d->deadline, d->signals[ON_TERM], d->signals[ON_INT], d->signals[ON_HUP]};
+    for (size_t i = 0; i < ARRAY_SIZE(events); i++)
+        if (events[i] != NULL)
+            event_free(events[i]);
+    if (d->base != NULL)
+        event_base_free(d->base);
+    conf_fini(&d->conf);
+    free(d);
+}

@@ -1,0 +1,43 @@
+/*
+ * The daemon: two links to RabbitMQ (one consumes, acks and declares, one publishes: AMQP.md, trap
+ * 6), the intake, the reports, the backend and the flow between them.
+ *
+ *   starting -> running -> draining -> closing -> stopped
+ *
+ *   starting   until the topology was found or made; the links connect, and reconnect, by
+ * themselves running    messages flow draining   SIGTERM: takes no more; waits for what is at
+ * RabbitMQ unconfirmed, at most shutdown.timeout closing    everything settled is written out, the
+ * links say goodbye
+ *
+ * A second SIGTERM ends the process at once: RabbitMQ delivers again what was not acked. SIGHUP
+ * reads the configuration file again; a bad one changes nothing.
+ */
+#ifndef HARBINGER_SIDECAR_DAEMON_H
+#define HARBINGER_SIDECAR_DAEMON_H
+
+#include "base/compiler.h"
+#include "base/err.h"
+#include "conf/conf.h"
+
+#include <stddef.h>
+
+struct daemon;
+
+struct daemon_options {
+    const char *conf_path;   /* NULL: no file; read again on SIGHUP */
+    const char *const *sets; /* --set, applied again after each reading */
+    size_t n_sets;
+};
+
+/* Takes over *conf, on failure too (it is zeroed). Nothing connects yet. Returns NULL with `err`
+ * set. */
+struct daemon *daemon_new(const struct daemon_options *o, struct conf *conf,
+                          struct err *err) MUST_CHECK;
+
+/* Runs until told to stop. 0, or ERR_CONFIG (RabbitMQ has something else than the configuration
+ * says) or another negative code; the log says why. */
+int daemon_run(struct daemon *d) MUST_CHECK;
+
+void daemon_free(struct daemon *d);
+
+#endif

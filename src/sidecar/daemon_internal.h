@@ -1,0 +1,75 @@
+/* The daemon's parts, for the files of this folder that show them (face.c) or change them
+ * (reload.c). */
+#ifndef HARBINGER_SIDECAR_DAEMON_INTERNAL_H
+#define HARBINGER_SIDECAR_DAEMON_INTERNAL_H
+
+#include "amqp/link.h"
+#include "amqp/topology.h"
+#include "base/sm.h"
+#include "flow/flow.h"
+#include "sidecar/backend_rabbitmq.h"
+#include "sidecar/daemon.h"
+#include "sidecar/intake.h"
+#include "sidecar/logfile.h"
+#include "sidecar/reports.h"
+#include "sidecar/snapshots.h"
+#include "sidecar/topology_of.h"
+
+#include <event2/event.h>
+
+enum daemon_state {
+    DAEMON_STARTING,
+    DAEMON_RUNNING,
+    DAEMON_DRAINING,
+    DAEMON_CLOSING,
+    DAEMON_STOPPED
+};
+
+enum { ON_TERM, ON_INT, ON_HUP, N_SIGNALS };
+
+struct face;
+
+struct daemon {
+    struct daemon_options options;
+    struct conf conf;
+    char instance[256];
+    struct sm sm;
+    int result; /* of daemon_run */
+    mono_t started_at;
+
+    struct logfile log;
+    struct event_base *base;
+    struct event *signals[N_SIGNALS];
+    struct event *tick, *idle, *deadline;
+
+    struct link *consume, *publish;
+    struct topology *topology;
+    struct topology_of objects;
+    struct flow *flow;
+    struct backend_rabbitmq *backend;
+    struct intake *intake;   /* NULL until running */
+    struct reports *reports; /* NULL until running */
+    struct snapshots *snapshots;
+    struct face *face; /* NULL: http.listen is "" */
+
+    struct flow_advice advice; /* of the latest whole period */
+    uint64_t reloads, failed_reloads;
+};
+
+/* daemon_links.c: makes both links, stopped. 0, or a negative code with `err` set. */
+int daemon_make_links(struct daemon *d, struct err *err) MUST_CHECK;
+
+/* daemon.c: the topology is there; 0 or a negative code. */
+int daemon_start_running(struct daemon *d) MUST_CHECK;
+/* Ends the loop with this result. */
+void daemon_fail(struct daemon *d, int code);
+/* One of the links has said goodbye. */
+void daemon_link_stopped(struct daemon *d);
+
+/* reload.c: SIGHUP. */
+void daemon_reload(struct daemon *d);
+
+/* Why messages do not flow right now, "" when they do. */
+const char *daemon_obstacle(const struct daemon *d);
+
+#endif
