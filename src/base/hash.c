@@ -27,6 +27,21 @@ static inline void sip_round(struct sip *s)
     s->v2 = rotl(s->v2, 32);
 }
 
+/* The bytes after the last whole word, and the length. One load that ends with the data takes the place of
+ * a copy of unknown length, which costs as much as all the rounds. */
+static inline uint64_t last_word(const unsigned char *data, size_t n)
+{
+    uint64_t word = 0, left = n % 8;
+    if (n >= 8 && left > 0) {
+        memcpy(&word, data + n - 8, 8);
+        word >>= 8 * (8 - left);
+    } else {
+        for (size_t i = 0; i < left; i++)
+            word |= (uint64_t)data[n - left + i] << (8 * i);
+    }
+    return word | (uint64_t)n << 56;
+}
+
 /* Words are taken in the machine's byte order: the value never leaves the process. */
 uint64_t hash_bytes(const struct hash_seed *seed, const void *data, size_t n)
 {
@@ -45,12 +60,7 @@ uint64_t hash_bytes(const struct hash_seed *seed, const void *data, size_t n)
         sip_round(&s);
         s.v0 ^= word;
     }
-    unsigned char tail[8] = {0};
-    if (left > 0)
-        memcpy(tail, p, left);
-    tail[7] = (unsigned char)n;
-    uint64_t last;
-    memcpy(&last, tail, 8);
+    uint64_t last = last_word(data, n);
     s.v3 ^= last;
     sip_round(&s);
     s.v0 ^= last;
