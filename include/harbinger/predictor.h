@@ -104,7 +104,7 @@ struct hb_predictor_options {
     uint32_t pooled_min_samples; /* [100] durations before the first boundaries */
     double hysteresis; /* [0.10] [0, 1): a boundary, and a key's level, resist smaller moves */
 
-    uint32_t max_keys;        /* [16384] 1..2^24 */
+    uint32_t max_keys;        /* [16384] 1..2^23 */
     int64_t idle_eviction_ns; /* [10 min] a full table gives up a key idle for so long; 0 = never */
     int64_t cold_eviction_ns; /* [30 s] the same for a key with fewer than min_samples durations */
 

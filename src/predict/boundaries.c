@@ -65,13 +65,12 @@ unsigned boundaries_level(const struct boundaries *b, double ms)
     return low;
 }
 
-unsigned boundaries_sticky_level(const struct boundaries *b, double ms, int remembered)
+unsigned boundaries_sticky_level(const struct boundaries *b, double ms, unsigned remembered)
 {
     unsigned level = boundaries_level(b, ms);
-    if (remembered < 0 || (unsigned)remembered == level)
+    if (remembered == level || remembered >= b->levels)
         return level;
-    unsigned t = (unsigned)remembered;
-    double low = t > 0 ? b->at[t - 1] * (1 - b->hysteresis) : 0;
-    double high = t < b->n ? b->at[t] * (1 + b->hysteresis) : HUGE_VAL;
-    return ms >= low && ms < high ? t : level;
+    double low = remembered > 0 ? b->at[remembered - 1] * (1 - b->hysteresis) : 0;
+    double high = remembered < b->n ? b->at[remembered] * (1 + b->hysteresis) : HUGE_VAL;
+    return ms >= low && ms < high ? remembered : level;
 }

@@ -40,9 +40,9 @@ enum boundaries_result boundaries_refresh(struct boundaries *b, const struct his
 /* The number of boundaries <= ms: equality goes down, to the slower level. */
 unsigned boundaries_level(const struct boundaries *b, double ms);
 
-/* The level of a key's estimate, when the key was last at level `remembered` (-1 = never anywhere).
- */
-unsigned boundaries_sticky_level(const struct boundaries *b, double ms, int remembered);
+/* The level of a key's estimate, when the key was last at level `remembered` (any value
+ * of `levels` or above = at none). */
+unsigned boundaries_sticky_level(const struct boundaries *b, double ms, unsigned remembered);
 
 /* True when `n` values are fit to be published. */
 bool boundaries_rise(const double *at, unsigned n);

@@ -61,7 +61,8 @@ static void describe(const struct hb_predictor *p, uint32_t slot, mono_t now,
         .reason = reason_of(p, e, h, now),
         .level = p->options.default_level,
         .age_ns = now - e->last_active_at,
-        .remembered_level = e->remembered_level,
+        .remembered_level =
+            e->remembered_level == KEYTABLE_NO_LEVEL ? -1 : (int)e->remembered_level,
     };
     describe_history(p, h, out);
     if (out->reason == HB_PREDICTED)
@@ -82,7 +83,7 @@ bool hb_predictor_explain(const struct hb_predictor *p, struct hb_key key, int64
         .key = key,
         .reason = HB_COLD_KEY,
         .level = p->options.default_level,
-        .remembered_level = KEYTABLE_NO_LEVEL,
+        .remembered_level = -1,
     };
     if (!valid)
         out->reason = HB_INVALID_KEY;
@@ -119,7 +120,7 @@ static const char *check_entry(const struct hb_predictor *p, uint32_t slot)
     const struct histogram *h = keytable_history(p->table, slot);
     if (e->last_active_at > p->now)
         return "a key was active in the future";
-    if (e->remembered_level < KEYTABLE_NO_LEVEL || e->remembered_level >= (int)p->options.levels)
+    if (e->remembered_level != KEYTABLE_NO_LEVEL && e->remembered_level >= p->options.levels)
         return "a key remembers a level that does not exist";
     if (!e->changed && e->verdict != predictor_verdict(p, h, predictor_estimate(p, h)))
         return "a key's verdict is not that of its history";

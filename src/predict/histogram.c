@@ -109,8 +109,10 @@ struct histogram_layout *histogram_layout_new(unsigned bins, double min_ms, doub
     l->bins = bins;
     l->groups = (bins + HISTOGRAM_GROUP - 1) / HISTOGRAM_GROUP;
     l->bins_at = round_up(l->groups, HISTOGRAM_GROUP);
-    l->bytes =
-        sizeof(struct histogram) + (l->bins_at + round_up(bins, HISTOGRAM_GROUP)) * sizeof(double);
+    size_t lines = 1 + (l->bins_at + round_up(bins, HISTOGRAM_GROUP)) / HISTOGRAM_GROUP;
+    /* An odd number of lines: with a power of two, the busy first lines of all histograms would
+     * share a few sets of the caches. */
+    l->bytes = (lines | 1) * sizeof(struct histogram);
     l->min_ms = min_ms;
     l->max_ms = max_ms;
     choose_shift(l);
@@ -166,7 +168,7 @@ void histogram_init(const struct histogram_layout *l, struct histogram *h, mono_
 static void renormalise(const struct histogram_layout *l, struct histogram *h)
 {
     double by = 1 / h->scale;
-    size_t n = (l->bytes - sizeof *h) / sizeof(double);
+    size_t n = l->bins_at + l->bins;
     for (size_t i = 0; i < n; i++)
         h->w[i] *= by;
     h->total *= by;
@@ -182,15 +184,20 @@ static void grow(const struct histogram_layout *l, struct histogram *h, double g
         renormalise(l, h);
 }
 
-void histogram_add(const struct histogram_layout *l, struct histogram *h, double ms, double growth)
+struct histogram_sample histogram_sample(const struct histogram_layout *l, double ms)
 {
     if (ms > l->max_ms)
         ms = l->max_ms;
-    unsigned i = histogram_bin(l, ms);
-    h->w[i / HISTOGRAM_GROUP] += h->scale;
-    h->w[l->bins_at + i] += h->scale;
+    return (struct histogram_sample){ms, histogram_bin(l, ms)};
+}
+
+void histogram_add(const struct histogram_layout *l, struct histogram *h, struct histogram_sample s,
+                   double growth)
+{
+    h->w[s.bin / HISTOGRAM_GROUP] += h->scale;
+    h->w[l->bins_at + s.bin] += h->scale;
     h->total += h->scale;
-    h->sum += h->scale * ms;
+    h->sum += h->scale * s.ms;
     h->n++;
     grow(l, h, growth);
 }
@@ -213,26 +220,26 @@ void histogram_fade(const struct histogram_layout *l, struct histogram *h, mono_
 }
 
 /*
- * The place of `target` among n <= HISTOGRAM_GROUP weights whose predecessors weigh *before: the
- * index of the first at which the running sum reaches it, or of the last one that weighs anything;
- * *before becomes the weight ahead of that one. Counting instead of stopping early: where the
- * target lies is not predictable, and a mispredicted branch costs more than the additions.
+ * The place of `target` among HISTOGRAM_GROUP weights whose predecessors weigh *before: the index
+ * of the first at which the running sum reaches it, or the last; *before becomes the weight ahead
+ * of that one. Counting instead of stopping early: where the target lies is not predictable, and a
+ * mispredicted branch costs more than the additions.
  */
-static unsigned place_of(const double *w, unsigned n, double target, double *before)
+static inline unsigned place_of(const double *w, double target, double *before)
 {
     double sum = *before, ahead = *before;
     unsigned place = 0;
-    for (unsigned i = 0; i + 1 < n; i++) {
+#pragma GCC unroll 8
+    for (unsigned i = 0; i + 1 < HISTOGRAM_GROUP; i++) {
         sum += w[i];
-        unsigned below = sum < target;
-        place += below;
-        ahead = below ? sum : ahead;
+        place += sum < target;
+        ahead = sum < target ? sum : ahead;
     }
     *before = ahead;
     return place;
 }
 
-/* As place_of, for any number of weights: whole runs of HISTOGRAM_GROUP first. */
+/* The group that the target lies in; whole runs of groups first, of which 48 bins have one. */
 static unsigned group_of(const struct histogram_layout *l, const struct histogram *h, double target,
                          double *before)
 {
@@ -245,17 +252,17 @@ static unsigned group_of(const struct histogram_layout *l, const struct histogra
             break;
         *before = sum;
     }
-    unsigned n = l->groups - base;
-    return base + place_of(h->w + base, n < HISTOGRAM_GROUP ? n : HISTOGRAM_GROUP, target, before);
+    return base + place_of(h->w + base, target, before);
 }
 
-/* Rounding can leave the target just beyond the last bin that weighs anything. */
-static unsigned last_weighing(const struct histogram_layout *l, const struct histogram *h,
-                              unsigned i)
+/* Rounding can put the target just beyond the last bin that weighs anything: that bin's end, then.
+ */
+static double end_of_last(const struct histogram_layout *l, const struct histogram *h, unsigned i)
 {
-    while (i > 0 && h->w[l->bins_at + i] <= 0)
+    i = i < l->bins ? i : l->bins - 1;
+    while (i > 0 && histogram_weight(l, h, i) <= 0)
         i--;
-    return i;
+    return l->edge[i + 1];
 }
 
 double histogram_quantile(const struct histogram_layout *l, const struct histogram *h, double q)
@@ -264,13 +271,13 @@ double histogram_quantile(const struct histogram_layout *l, const struct histogr
         return 0;
     double target = fmax(fmin(fmax(q, 0), 1) * h->total, DBL_MIN);
     double before = 0;
-    unsigned first = group_of(l, h, target, &before) * HISTOGRAM_GROUP;
-    unsigned i = first + place_of(h->w + l->bins_at + first, HISTOGRAM_GROUP, target, &before);
-    double weight = i < l->bins ? h->w[l->bins_at + i] : 0;
-    if (weight <= 0) {
-        i = last_weighing(l, h, i < l->bins ? i : l->bins - 1);
-        return l->edge[i + 1];
-    }
+    unsigned i = group_of(l, h, target, &before) * HISTOGRAM_GROUP;
+    if (i >= l->bins)
+        return end_of_last(l, h, i);
+    i += place_of(h->w + l->bins_at + i, target, &before);
+    double weight = i < l->bins ? histogram_weight(l, h, i) : 0;
+    if (weight <= 0)
+        return end_of_last(l, h, i);
     double part = fmin((target - before) / weight, 1);
     return l->edge[i] + part * (l->edge[i + 1] - l->edge[i]);
 }

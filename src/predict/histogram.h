@@ -49,6 +49,8 @@ struct histogram {
     double w[];
 };
 
+_Static_assert(sizeof(struct histogram) == HISTOGRAM_GROUP * sizeof(double), "one cache line");
+
 /* Returned to the caller, free with histogram_layout_free; NULL when memory is short. Needs
  * bins in 8..1024 and 0 < min_ms < max_ms. */
 struct histogram_layout *histogram_layout_new(unsigned bins, double min_ms, double max_ms);
@@ -64,8 +66,18 @@ unsigned histogram_bin(const struct histogram_layout *l, double ms);
 /* Makes the caller's l->bytes bytes an empty histogram. */
 void histogram_init(const struct histogram_layout *l, struct histogram *h, mono_t now);
 
-/* Adds a duration >= 0; `growth` is 1 / decay. */
-void histogram_add(const struct histogram_layout *l, struct histogram *h, double ms, double growth);
+/* A duration with its bin: looked up once, added to several histograms. */
+struct histogram_sample {
+    double ms; /* at most max_ms */
+    unsigned bin;
+};
+
+/* Of a duration >= 0. */
+struct histogram_sample histogram_sample(const struct histogram_layout *l, double ms);
+
+/* `growth` is 1 / decay. */
+void histogram_add(const struct histogram_layout *l, struct histogram *h, struct histogram_sample s,
+                   double growth);
 
 /* Adds a mark without a duration; it ages the durations, and they it, like one of them. */
 void histogram_censor(const struct histogram_layout *l, struct histogram *h, double growth);

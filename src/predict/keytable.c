@@ -6,12 +6,14 @@
 
 enum { CHUNK_BITS = 8, CHUNK_SLOTS = 1 << CHUNK_BITS, LINE = 64 };
 
-/* Open addressing with linear probing, at most half full. `tag` is the low half of the hash, so
- * that most misses and all moves need no look at an entry. */
-struct index_cell {
-    uint32_t tag;
-    uint32_t slot; /* KEYTABLE_NONE = free */
-};
+/* Open addressing with linear probing, at most half full. A cell is a slot and, above it, the high
+ * bits of the hash, so that few misses need a look at an entry; CELL_FREE = none. */
+typedef uint32_t cell_t;
+
+enum { SLOT_BITS = 24, TAG_SHIFT = 32 + SLOT_BITS };
+
+#define SLOT_MASK ((UINT32_C(1) << SLOT_BITS) - 1)
+#define CELL_FREE UINT32_MAX
 
 struct link {
     uint32_t newer, older;
@@ -25,7 +27,7 @@ struct chunk {
 struct keytable {
     struct hash_seed seed;
     const struct histogram_layout *layout;
-    struct index_cell *index;
+    cell_t *index;
     uint32_t index_mask;
     uint32_t max, count;
     uint32_t n_used; /* slots ever used: those beyond have never been touched */
@@ -69,9 +71,10 @@ struct keytable *keytable_new(uint32_t max, const struct hash_seed *seed,
 
 static void key_fini(struct keytable *t, struct keytable_entry *e)
 {
-    if (e->n_key <= KEYTABLE_INLINE)
+    struct hb_key key = keytable_key(e);
+    if (key.n <= KEYTABLE_INLINE)
         return;
-    t->far_bytes -= e->n_key;
+    t->far_bytes -= key.n;
     free(e->key.far);
 }
 
@@ -104,52 +107,56 @@ struct histogram *keytable_history(const struct keytable *t, uint32_t slot)
 
 struct hb_key keytable_key(const struct keytable_entry *e)
 {
-    return (struct hb_key){e->n_key <= KEYTABLE_INLINE ? e->key.near : e->key.far, e->n_key};
+    size_t n = (size_t)e->n_key_less_one + 1;
+    return (struct hb_key){n <= KEYTABLE_INLINE ? e->key.near : e->key.far, n};
 }
 
 static bool entry_is(const struct keytable_entry *e, uint64_t hash, struct hb_key key)
 {
-    return e->hash == hash && e->n_key == key.n && memcmp(keytable_key(e).p, key.p, key.n) == 0;
+    return e->hash == (uint32_t)hash && e->n_key_less_one == key.n - 1 &&
+           memcmp(keytable_key(e).p, key.p, key.n) == 0;
 }
 
-static uint32_t find_hashed(const struct keytable *t, uint64_t hash, struct hb_key key)
+static uint32_t tag_of(uint64_t hash)
 {
-    for (uint32_t i = (uint32_t)hash & t->index_mask;; i = (i + 1) & t->index_mask) {
-        const struct index_cell *c = &t->index[i];
-        if (c->slot == KEYTABLE_NONE)
-            return KEYTABLE_NONE;
-        if (c->tag == (uint32_t)hash && entry_is(keytable_entry(t, c->slot), hash, key))
-            return c->slot;
-    }
+    return (uint32_t)(hash >> TAG_SHIFT) << SLOT_BITS;
 }
 
 uint32_t keytable_find(const struct keytable *t, struct hb_key key)
 {
-    return find_hashed(t, hash_bytes(&t->seed, key.p, key.n), key);
+    uint64_t hash = hash_bytes(&t->seed, key.p, key.n);
+    for (uint32_t i = (uint32_t)hash & t->index_mask;; i = (i + 1) & t->index_mask) {
+        cell_t c = t->index[i];
+        if (c == CELL_FREE)
+            return KEYTABLE_NONE;
+        uint32_t slot = c & SLOT_MASK;
+        if ((c & ~SLOT_MASK) == tag_of(hash) && entry_is(keytable_entry(t, slot), hash, key))
+            return slot;
+    }
 }
 
 static void index_add(struct keytable *t, uint64_t hash, uint32_t slot)
 {
     uint32_t i = (uint32_t)hash & t->index_mask;
-    while (t->index[i].slot != KEYTABLE_NONE)
+    while (t->index[i] != CELL_FREE)
         i = (i + 1) & t->index_mask;
-    t->index[i] = (struct index_cell){(uint32_t)hash, slot};
+    t->index[i] = tag_of(hash) | slot;
 }
 
 /* Closes the gap: each cell of the run that follows moves back if its home allows it. */
-static void index_remove(struct keytable *t, uint64_t hash, uint32_t slot)
+static void index_remove(struct keytable *t, uint32_t slot)
 {
-    uint32_t mask = t->index_mask, gap = (uint32_t)hash & mask;
-    while (t->index[gap].slot != slot)
+    uint32_t mask = t->index_mask, gap = keytable_entry(t, slot)->hash & mask;
+    while (t->index[gap] == CELL_FREE || (t->index[gap] & SLOT_MASK) != slot)
         gap = (gap + 1) & mask;
-    for (uint32_t i = (gap + 1) & mask; t->index[i].slot != KEYTABLE_NONE; i = (i + 1) & mask) {
-        uint32_t home = t->index[i].tag & mask;
+    for (uint32_t i = (gap + 1) & mask; t->index[i] != CELL_FREE; i = (i + 1) & mask) {
+        uint32_t home = keytable_entry(t, t->index[i] & SLOT_MASK)->hash & mask;
         if (((i - home) & mask) < ((i - gap) & mask))
             continue;
         t->index[gap] = t->index[i];
         gap = i;
     }
-    t->index[gap].slot = KEYTABLE_NONE;
+    t->index[gap] = CELL_FREE;
 }
 
 static void list_unlink(struct keytable *t, uint32_t slot)
@@ -223,7 +230,7 @@ static void slot_give(struct keytable *t, uint32_t slot)
 
 static bool key_init(struct keytable *t, struct keytable_entry *e, struct hb_key key)
 {
-    e->n_key = (uint16_t)key.n;
+    e->n_key_less_one = (uint8_t)(key.n - 1);
     if (key.n <= KEYTABLE_INLINE) {
         memcpy(e->key.near, key.p, key.n);
         return true;
@@ -242,9 +249,10 @@ uint32_t keytable_insert(struct keytable *t, struct hb_key key, mono_t now)
     uint32_t slot = slot_take(t);
     if (slot == KEYTABLE_NONE)
         return KEYTABLE_NONE;
+    uint64_t hash = hash_bytes(&t->seed, key.p, key.n);
     struct keytable_entry *e = keytable_entry(t, slot);
     *e = (struct keytable_entry){
-        .hash = hash_bytes(&t->seed, key.p, key.n),
+        .hash = (uint32_t)hash,
         .last_active_at = now,
         .remembered_level = KEYTABLE_NO_LEVEL,
         .verdict = HB_COLD_KEY,
@@ -254,7 +262,7 @@ uint32_t keytable_insert(struct keytable *t, struct hb_key key, mono_t now)
         return KEYTABLE_NONE;
     }
     histogram_init(t->layout, keytable_history(t, slot), now);
-    index_add(t, e->hash, slot);
+    index_add(t, hash, slot);
     list_add_front(t, slot);
     t->count++;
     return slot;
@@ -263,7 +271,7 @@ uint32_t keytable_insert(struct keytable *t, struct hb_key key, mono_t now)
 void keytable_remove(struct keytable *t, uint32_t slot)
 {
     struct keytable_entry *e = keytable_entry(t, slot);
-    index_remove(t, e->hash, slot);
+    index_remove(t, slot);
     list_unlink(t, slot);
     key_fini(t, e);
     slot_give(t, slot);
@@ -324,7 +332,7 @@ static const char *check_index(const struct keytable *t)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i <= t->index_mask; i++)
-        n += t->index[i].slot != KEYTABLE_NONE;
+        n += t->index[i] != CELL_FREE;
     if (n != t->count)
         return "the index holds another number of keys than the table";
     for (uint32_t s = t->newest; s != KEYTABLE_NONE; s = t->links[s].older)

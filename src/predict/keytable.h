@@ -2,10 +2,9 @@
  * The bounded table of keys: find by bytes, and a list in order of activity.
  *
  * A key lives in a numbered slot from insertion to removal; slots lie in chunks that are allocated
- * as they are needed and stay. What a prediction reads is in the entry, of which the first cache
- * line suffices for keys of up to 32 bytes and the second for up to 96; the histograms lie apart.
- * The list is kept beside the entries, so that moving a key to its front touches no other key's
- * entry.
+ * as they are needed and stay. What a prediction reads is in the entry, one cache line for keys of
+ * up to KEYTABLE_INLINE bytes; the histograms lie apart. The list is kept beside the entries, so
+ * that moving a key to its front touches no other key's entry.
  *
  * Invariants: at most `max` keys; every key is in the index exactly once and reachable from its
  * home without a gap; the list holds every key once, in order of falling last_active_at.
@@ -18,26 +17,25 @@
 #include "predict/histogram.h"
 
 #define KEYTABLE_NONE   UINT32_MAX
-#define KEYTABLE_INLINE 96 /* bytes of a key that lie in its entry */
+#define KEYTABLE_INLINE 40 /* bytes of a key that lie in its entry */
 
-#define KEYTABLE_NO_LEVEL (-1)
+#define KEYTABLE_NO_LEVEL 255 /* HB_LEVELS_MAX levels end at 254 */
 
 struct keytable_entry {
-    uint64_t hash;
     mono_t last_active_at;
     double estimate_ms; /* with `verdict`: what the history says; current unless `changed` */
-    int16_t remembered_level;
-    uint16_t n_key;
+    uint32_t hash;      /* low half: where it lies in the index */
+    uint8_t n_key_less_one;
+    uint8_t remembered_level;
     uint8_t verdict; /* an enum hb_reason */
     bool changed;    /* the history has moved on since estimate and verdict were computed */
-    uint8_t unused[2];
     union {
         char near[KEYTABLE_INLINE];
         char *far; /* a longer key, owned */
     } key;
 };
 
-_Static_assert(sizeof(struct keytable_entry) == 128, "an entry is two cache lines");
+_Static_assert(sizeof(struct keytable_entry) == 64, "an entry is one cache line");
 
 struct keytable;
 

@@ -11,7 +11,7 @@
 enum {
     BINS_MIN = 8,
     BINS_MAX = 1024,
-    KEYS_MAX = 1 << 24,
+    KEYS_MAX = 1 << 23,
     COUNT_MAX = 1 << 30,
     SIZE_EXPONENT_MAX = 63
 };
@@ -113,7 +113,7 @@ bool hb_predictor_options_valid(const struct hb_predictor_options *o, char *why,
         {within(o->boundary_every, 1, COUNT_MAX), "boundary_every must be 1..2^30"},
         {within(o->pooled_min_samples, 0, COUNT_MAX), "pooled_min_samples must be 0..2^30"},
         {within(o->hysteresis, 0, 1) && o->hysteresis < 1, "hysteresis must be 0 or more, below 1"},
-        {within(o->max_keys, 1, KEYS_MAX), "max_keys must be 1..2^24"},
+        {within(o->max_keys, 1, KEYS_MAX), "max_keys must be 1..2^23"},
         {duration_ok(o->idle_eviction_ns), "idle_eviction must be 0..365 days"},
         {duration_ok(o->cold_eviction_ns), "cold_eviction must be 0..365 days"},
     };

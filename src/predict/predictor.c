@@ -140,7 +140,7 @@ static enum hb_reason look_up(struct hb_predictor *p, struct hb_key key, mono_t 
     if (e->verdict != HB_PREDICTED)
         return (enum hb_reason)e->verdict;
     unsigned level = boundaries_sticky_level(&p->boundaries, e->estimate_ms, e->remembered_level);
-    e->remembered_level = (int16_t)level;
+    e->remembered_level = (uint8_t)level;
     out->has_estimate = true;
     out->level = level;
     out->estimate_ms = e->estimate_ms;
@@ -256,11 +256,12 @@ static void refresh_boundaries(struct hb_predictor *p)
     }
 }
 
-static void learn(struct hb_predictor *p, struct hb_key key, double duration_ms, mono_t now)
+static void learn(struct hb_predictor *p, struct hb_key key, struct histogram_sample sample,
+                  mono_t now)
 {
     struct histogram *h = history_for(p, key, now);
     if (h != NULL)
-        histogram_add(p->layout, h, duration_ms, p->growth);
+        histogram_add(p->layout, h, sample, p->growth);
 }
 
 bool hb_predictor_observe(struct hb_predictor *p, struct hb_key key, struct hb_key parent,
@@ -271,10 +272,11 @@ bool hb_predictor_observe(struct hb_predictor *p, struct hb_key key, struct hb_k
         p->counters.rejected++;
         return false;
     }
-    learn(p, key, duration_ms, now);
+    struct histogram_sample sample = histogram_sample(p->layout, duration_ms);
+    learn(p, key, sample, now);
     if (predictor_key_valid(parent))
-        learn(p, parent, duration_ms, now);
-    histogram_add(p->layout, p->pooled, duration_ms, p->pooled_growth);
+        learn(p, parent, sample, now);
+    histogram_add(p->layout, p->pooled, sample, p->pooled_growth);
     p->counters.observations++;
     p->counters.saturated += duration_ms > p->options.max_ms;
     refresh_boundaries(p);

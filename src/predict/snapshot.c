@@ -71,7 +71,7 @@ static void put_key(struct writer *w, const struct hb_predictor *p, uint32_t slo
     put_bytes(w, key.p, key.n);
     put_uint(w, (uint64_t)(now - e->last_active_at), 8);
     put_uint(w, (uint64_t)(now - h->decayed_at), 8);
-    put_uint(w, (uint64_t)(int64_t)e->remembered_level, 2);
+    put_uint(w, e->remembered_level, 1);
     put_histogram(w, p->layout, h);
 }
 
@@ -270,7 +270,7 @@ static int get_boundaries(struct decoder *d)
 struct key_head {
     struct hb_key key;
     int64_t age_ns, faded_ns;
-    int level;
+    unsigned level;
 };
 
 static bool get_key_head(struct decoder *d, struct key_head *k)
@@ -279,11 +279,11 @@ static bool get_key_head(struct decoder *d, struct key_head *k)
     k->key.p = (const char *)get_bytes(&d->in, k->key.n);
     k->age_ns = (int64_t)get_uint(&d->in, 8);
     k->faded_ns = (int64_t)get_uint(&d->in, 8);
-    k->level = (int16_t)get_uint(&d->in, 2);
+    k->level = (unsigned)get_uint(&d->in, 1);
     return !d->in.short_ && predictor_key_valid(k->key) && k->age_ns >= 0 &&
            k->age_ns <= PREDICTOR_TIME_MAX && k->faded_ns >= 0 &&
-           k->faded_ns <= PREDICTOR_TIME_MAX && k->level >= KEYTABLE_NO_LEVEL &&
-           k->level < (int)d->p->options.levels;
+           k->faded_ns <= PREDICTOR_TIME_MAX &&
+           (k->level < d->p->options.levels || k->level == KEYTABLE_NO_LEVEL);
 }
 
 /* Where the key's histogram goes: its new place in the table, or `spare` when the table is full
@@ -300,7 +300,7 @@ static struct histogram *place_key(struct decoder *d, const struct key_head *k,
     if (slot == KEYTABLE_NONE)
         return NULL;
     struct keytable_entry *e = keytable_entry(t, slot);
-    e->remembered_level = (int16_t)k->level;
+    e->remembered_level = (uint8_t)k->level;
     e->changed = true;
     keytable_move_to_back(t, slot);
     d->to.counts.keys++;

@@ -10,7 +10,7 @@
  *   the pooled histogram
  *   u32 number of keys, then each, the most recently active first:
  *     u16 length and bytes of the key  i64 age (ns since its last activity)
- *     i64 ns since its wall-clock fading  i16 remembered level (-1 = none)  its histogram
+ *     i64 ns since its wall-clock fading  u8 remembered level (255 = none)  its histogram
  *
  * A histogram is f64 scale, total, sum, censored, u64 n, u16 number of bins that weigh anything,
  * and for each u16 bin and f64 weight, rising. Counters and the drift window are not in it.
