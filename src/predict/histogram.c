@@ -70,7 +70,7 @@ static void fill_edges(struct histogram_layout *l)
     l->first[1] = l->min_ms;
     for (unsigned i = 2; i < l->bins; i++)
         l->first[i] = first_of_bin(l, i);
-    l->first[l->bins] = INFINITY;
+    l->first[l->bins] = HUGE_VAL;
 }
 
 /* Takes as many mantissa bits as START_ENTRIES_MAX allows, but no more than separate the bins. */
