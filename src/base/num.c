@@ -172,8 +172,7 @@ void num_format_double(double v, char *out, size_t size)
     }
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(out, size, "%.*g", digits, v);
-        double again = strtod(out, NULL);
-        if (memcmp(&again, &v, sizeof v) == 0)
+        if (strtod(out, NULL) == v)
             return;
     }
 }

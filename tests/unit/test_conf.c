@@ -93,8 +93,8 @@ START_TEST(printed_files_read_back)
 {
     static const char *const texts[] = {
         "",
-        "levels: 5\ndefault_level: 4\nwork:\n  priorities: [9, 7, 5, 3, 1]\n  exchange: \"a: # "
-        "\\\"b\\\\ \xc3\xa4\"\n",
+        ("levels: 5\ndefault_level: 4\nwork:\n  priorities: [9, 7, 5, 3, 1]\n  exchange: \"a: # "
+         "\\\"b\\\\ \xc3\xa4\"\n"),
         "static:\n  a b: 1\n  'null': 2\n  zz: 0\n  '-': 1\n  'x:': 1\n  '[': 0\n",
         "amqp:\n  uri: [amqp://a, amqps://b/x?heartbeat=5]\n  heartbeat: 0\n  frame_max: 5000B\n",
         "key:\n  producer: []\n  label: ['header:a, b', type]\n  size: header:n\n",

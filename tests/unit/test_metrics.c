@@ -51,9 +51,9 @@ START_TEST(special_values_have_their_names)
     struct metrics m;
     metrics_init(&m, &out);
     metrics_family(&m, METRICS_GAUGE, "g", "G.");
-    metrics_sample(&m, NULL, 0, NAN);
-    metrics_sample(&m, NULL, 0, INFINITY);
-    metrics_sample(&m, NULL, 0, -INFINITY);
+    metrics_sample(&m, NULL, 0, (double)NAN);
+    metrics_sample(&m, NULL, 0, HUGE_VAL);
+    metrics_sample(&m, NULL, 0, -HUGE_VAL);
     metrics_sample(&m, NULL, 0, 0.1);
     ck_assert_int_eq(metrics_end(&m), 0);
     ck_assert_str_eq(strstr(out.p, "gauge\n"), "gauge\ng NaN\ng +Inf\ng -Inf\ng 0.1\n");

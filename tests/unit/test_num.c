@@ -99,12 +99,12 @@ START_TEST(doubles_print_shortest_and_round_trip)
         {-2.5, "-2.5"},
         {1e300, "1e+300"},
         {5e-324, "5e-324"},
-        {INFINITY, "inf"},
-        {-INFINITY, "-inf"},
+        {HUGE_VAL, "inf"},
+        {-HUGE_VAL, "-inf"},
         {10, "10"},
         {600, "600"},
         {1e15, "1e+15"},
-        {NAN, "nan"},
+        {(double)NAN, "nan"},
         {123456789, "123456789"},
     };
     for (size_t k = 0; k < ARRAY_SIZE(cases); k++) {
