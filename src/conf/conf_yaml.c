@@ -84,7 +84,9 @@ static bool copy_scalar(struct reader *r, const yaml_event_t *e, struct conf_sca
     }
     memcpy(copy, e->data.scalar.value, n);
     copy[n] = '\0';
-    *out = (struct conf_scalar){copy, n, e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE};
+    out->p = copy;
+    out->n = n;
+    out->quoted = e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
     return true;
 }
 

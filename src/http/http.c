@@ -347,19 +347,21 @@ int http_parse_address(const char *text, struct sockaddr_storage *out, socklen_t
 
 static void read_address(struct http *h)
 {
-    struct sockaddr_storage at = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } at = {.v6 = {0}};
     socklen_t n = sizeof at;
     char host[INET6_ADDRSTRLEN] = "?";
-    bool is_v6;
-    if (getsockname(evconnlistener_get_fd(h->listener), (struct sockaddr *)&at, &n) < 0)
+    if (getsockname(evconnlistener_get_fd(h->listener), &at.any, &n) < 0)
         return;
-    is_v6 = at.ss_family == AF_INET6;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&at;
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&at;
-    h->port = ntohs(is_v6 ? v6->sin6_port : v4->sin_port);
-    (void)inet_ntop(at.ss_family,
-                    is_v6 ? (const void *)&v6->sin6_addr : (const void *)&v4->sin_addr, host,
-                    sizeof host);
+    bool is_v6 = at.any.sa_family == AF_INET6;
+    h->port = ntohs(is_v6 ? at.v6.sin6_port : at.v4.sin_port);
+    if (is_v6)
+        (void)inet_ntop(AF_INET6, &at.v6.sin6_addr, host, sizeof host);
+    else
+        (void)inet_ntop(AF_INET, &at.v4.sin_addr, host, sizeof host);
     snprintf(h->address, sizeof h->address, is_v6 ? "[%s]:%u" : "%s:%u", host, (unsigned)h->port);
 }
 
@@ -378,7 +380,7 @@ int http_new(struct event_base *base, const struct http_options *options, struct
              struct err *e)
 {
     struct sockaddr_storage at;
-    socklen_t n;
+    socklen_t n = 0;
     int r = http_parse_address(options->listen, &at, &n, e);
     if (r < 0)
         return err_prefix(e, "http.listen");
