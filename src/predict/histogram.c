@@ -219,6 +219,17 @@ void histogram_fade(const struct histogram_layout *l, struct histogram *h, mono_
     h->decayed_at = now;
 }
 
+/* fmin and fmax are calls, for the sake of NaN, which does not occur here. */
+static inline double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static inline double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 /*
  * The place of `target` among HISTOGRAM_GROUP weights whose predecessors weigh *before: the index
  * of the first at which the running sum reaches it, or the last; *before becomes the weight ahead
@@ -269,7 +280,7 @@ double histogram_quantile(const struct histogram_layout *l, const struct histogr
 {
     if (h->total <= 0)
         return 0;
-    double target = fmax(fmin(fmax(q, 0), 1) * h->total, DBL_MIN);
+    double target = larger(smaller(larger(q, 0), 1) * h->total, DBL_MIN);
     double before = 0;
     unsigned i = group_of(l, h, target, &before) * HISTOGRAM_GROUP;
     if (i >= l->bins)
@@ -278,7 +289,7 @@ double histogram_quantile(const struct histogram_layout *l, const struct histogr
     double weight = i < l->bins ? histogram_weight(l, h, i) : 0;
     if (weight <= 0)
         return end_of_last(l, h, i);
-    double part = fmin((target - before) / weight, 1);
+    double part = smaller((target - before) / weight, 1);
     return l->edge[i] + part * (l->edge[i + 1] - l->edge[i]);
 }
 
@@ -289,8 +300,7 @@ double histogram_mean(const struct histogram *h)
 
 double histogram_censored_share(const struct histogram *h)
 {
-    double all = h->total + h->censored;
-    return all > 0 ? h->censored / all : 0;
+    return h->censored > 0 ? h->censored / (h->total + h->censored) : 0;
 }
 
 void histogram_set_weight(const struct histogram_layout *l, struct histogram *h, unsigned i,

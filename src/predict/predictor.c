@@ -96,7 +96,7 @@ static bool spread_is_high(const struct hb_predictor *p, const struct histogram 
     double median =
         o->summary == HB_SUMMARY_MEDIAN ? estimate_ms : histogram_quantile(p->layout, h, 0.5);
     double tail = histogram_quantile(p->layout, h, o->spread_quantile);
-    return tail > o->max_spread_ratio * fmax(median, o->min_ms);
+    return tail > o->max_spread_ratio * (median > o->min_ms ? median : o->min_ms);
 }
 
 enum hb_reason predictor_verdict(const struct hb_predictor *p, const struct histogram *h,
