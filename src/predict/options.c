@@ -8,6 +8,9 @@
 #define NS_PER_MIN (60 * NS_PER_S)
 #define NS_MAX     (365 * 24 * 60 * NS_PER_MIN)
 
+/* Its inverse times HISTOGRAM_SCALE_MAX is still a number. */
+#define DECAY_MIN 1e-100
+
 enum {
     BINS_MIN = 8,
     BINS_MAX = 1024,
@@ -103,8 +106,8 @@ bool hb_predictor_options_valid(const struct hb_predictor_options *o, char *why,
          "max_spread_ratio must be 1..1e9, or 0 for no check"},
         {within(o->max_censored, 0, 1), "max_censored must be 0..1"},
         {duration_ok(o->stale_after_ns), "stale_after must be 0..365 days"},
-        {within(o->decay, 0.01, 1), "decay must be 0.01..1"},
-        {within(o->pooled_decay, 0.01, 1), "pooled_decay must be 0.01..1"},
+        {within(o->decay, DECAY_MIN, 1), "decay must be above 0 and at most 1"},
+        {within(o->pooled_decay, DECAY_MIN, 1), "pooled_decay must be above 0 and at most 1"},
         {duration_ok(o->half_life_ns), "half_life must be 0..365 days"},
         {within(o->bins, BINS_MIN, BINS_MAX), "bins must be 8..1024"},
         {within(o->min_ms, 1e-9, 1e15), "min_ms must be 1e-9..1e15"},

@@ -139,6 +139,10 @@ START_TEST(renormalising_stays_finite)
             add(l, h, i % 1000, 100);
     }
     ck_assert_ptr_null(histogram_check(l, h));
+    for (int i = 0; i < 10; i++) {
+        add(l, h, 5, 1e100);
+        ck_assert_ptr_null(histogram_check(l, h));
+    }
     for (mono_t at = MONO_S; at > 0 && at < MONO_NEVER / 8; at *= 2) {
         histogram_fade(l, h, 600 * MONO_S, at);
         add(l, h, 5, 1);
