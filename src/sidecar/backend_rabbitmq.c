@@ -385,8 +385,6 @@ static void on_main_down(void *ctx, const struct loss *why)
     struct backend_rabbitmq *b = ctx;
     char text[320];
     loss_format(why, text, sizeof text);
-    log_event(b->log, LOG_WARN, "publisher.down", "resend=%zu suspects=%zu reason=" LOG_Q,
-              lane_count(&b->resend), lane_count(&b->suspects), text);
     if (is_destination_failure(why))
         destination_failed(b, text);
 }

@@ -139,7 +139,7 @@ int daemon_start_running(struct daemon *d)
         .on_idle = on_idle,
         .ctx = d,
     };
-    int r = intake_new(d->consume, log_of(d), &intake, &d->intake);
+    int r = intake_new(d->consume, &intake, &d->intake);
     if (r == 0)
         r = reports_new(d->consume, log_of(d), d->conf.reports.queue, d->flow, &d->reports);
     if (r < 0)

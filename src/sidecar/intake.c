@@ -4,12 +4,10 @@
 #include "sidecar/held.h"
 #include "sidecar/loop.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 struct intake {
-    const struct log_sink *log;
     struct intake_options options;
     struct consumer *consumer;
     struct list waiting; /* struct held: not yet taken by the backend, oldest first */
@@ -179,22 +177,11 @@ static void drop_waiting(struct intake *i, bool requeue)
     }
 }
 
-static void on_up(void *ctx)
-{
-    struct intake *i = ctx;
-    log_event(i->log, LOG_INFO, "intake.up", "queue=" LOG_Q " window=%u", i->options.queue,
-              i->options.window);
-}
-
 /* All tags are dead: what waits is dropped and awaited again; what the backend owns finishes there.
  */
 static void on_down(void *ctx, const struct loss *why)
 {
     struct intake *i = ctx;
-    char text[320];
-    loss_format(why, text, sizeof text);
-    log_event(i->log, LOG_WARN, "intake.down", "queue=" LOG_Q " held=%zu reason=" LOG_Q,
-              i->options.queue, i->stats.held, text);
     i->stats.downs++;
     i->stats.stale += i->stats.waiting;
     drop_waiting(i, false);
@@ -206,20 +193,17 @@ static void on_down(void *ctx, const struct loss *why)
 
 /* ---- life ---- */
 
-int intake_new(struct link *l, const struct log_sink *log, const struct intake_options *o,
-               struct intake **out)
+int intake_new(struct link *l, const struct intake_options *o, struct intake **out)
 {
     struct intake *i = calloc(1, sizeof *i);
     if (i == NULL)
         return ERR_NOMEM;
-    i->log = log;
     i->options = *o;
     list_init(&i->waiting);
     struct consumer_options consumer = {
         .queue = o->queue,
         .prefetch = o->window,
         .on_delivery = on_delivery,
-        .on_up = on_up,
         .on_down = on_down,
         .ctx = i,
     };

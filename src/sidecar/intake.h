@@ -11,7 +11,6 @@
 
 #include "amqp/link.h"
 #include "base/compiler.h"
-#include "base/log.h"
 #include "flow/flow.h"
 #include "port/backend.h"
 
@@ -44,8 +43,7 @@ struct intake_stats {
 };
 
 /* 0, ERR_INVALID or ERR_NOMEM. The link, flow and backend are borrowed. */
-int intake_new(struct link *l, const struct log_sink *log, const struct intake_options *o,
-               struct intake **out) MUST_CHECK;
+int intake_new(struct link *l, const struct intake_options *o, struct intake **out) MUST_CHECK;
 /* Frees what waits. What the backend still owns must have been settled or be settled before. */
 void intake_free(struct intake *i);
 

@@ -53,20 +53,6 @@ static void on_delivery(void *ctx, struct consumer_tag tag, bool redelivered, st
                   "out of memory");
 }
 
-static void on_up(void *ctx)
-{
-    struct reports *r = ctx;
-    log_event(r->log, LOG_INFO, "reports.up", "queue=" LOG_Q, r->queue);
-}
-
-static void on_down(void *ctx, const struct loss *why)
-{
-    struct reports *r = ctx;
-    char text[320];
-    loss_format(why, text, sizeof text);
-    log_event(r->log, LOG_WARN, "reports.down", "queue=" LOG_Q " reason=" LOG_Q, r->queue, text);
-}
-
 int reports_new(struct link *l, const struct log_sink *log, const char *queue, struct flow *flow,
                 struct reports **out)
 {
@@ -79,8 +65,6 @@ int reports_new(struct link *l, const struct log_sink *log, const char *queue, s
         .prefetch = PREFETCH,
         .max_message_bytes = MAX_REPORT_BYTES,
         .on_delivery = on_delivery,
-        .on_up = on_up,
-        .on_down = on_down,
         .ctx = r,
     };
     int e = consumer_new(l, &o, &r->consumer);
