@@ -118,7 +118,7 @@ START_TEST(memory_widens_a_level)
                       "%g from %u", rows[i].ms, rows[i].remembered);
     ck_assert(!boundaries_rise((const double[]){0, 1}, 2));
     ck_assert(!boundaries_rise((const double[]){2, 2}, 2));
-    ck_assert(!boundaries_rise((const double[]){2, NAN}, 2));
+    ck_assert(!boundaries_rise((const double[]){2, (double)NAN}, 2));
 }
 END_TEST
 

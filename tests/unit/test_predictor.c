@@ -62,20 +62,20 @@ START_TEST(wrong_options_are_named)
     WRONG(summary, HB_N_SUMMARIES);
     WRONG(min_samples, 0);
     WRONG(spread_quantile, 0.5);
-    WRONG(spread_quantile, NAN);
+    WRONG(spread_quantile, (double)NAN);
     WRONG(max_spread_ratio, 0.5);
     WRONG(max_censored, 1.01);
     WRONG(max_censored, -0.01);
     WRONG(stale_after_ns, -1);
     WRONG(decay, 0);
     WRONG(decay, 1.001);
-    WRONG(pooled_decay, NAN);
+    WRONG(pooled_decay, (double)NAN);
     WRONG(half_life_ns, INT64_MAX);
     WRONG(bins, 7);
     WRONG(bins, 1025);
     WRONG(min_ms, 0);
     WRONG(max_ms, 1);
-    WRONG(max_ms, INFINITY);
+    WRONG(max_ms, HUGE_VAL);
     WRONG(boundary_every, 0);
     WRONG(pooled_min_samples, UINT32_MAX);
     WRONG(hysteresis, 1);
@@ -133,7 +133,7 @@ START_TEST(only_durations_are_learned)
 {
     struct hb_predictor *p = ready();
     uint64_t before = stats_of(p).pooled_samples;
-    static const double bad[] = {-1, -1e-300, NAN, INFINITY, -INFINITY};
+    static const double bad[] = {-1, -1e-300, (double)NAN, HUGE_VAL, -HUGE_VAL};
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
         ck_assert(!hb_predictor_observe(p, k("a"), NO_PARENT, bad[i], 0));
     ck_assert_uint_eq(stats_of(p).rejected, ARRAY_SIZE(bad));
@@ -453,7 +453,7 @@ START_TEST(size_labels)
         const char *label;
     } rows[] = {{0, "s0"},         {1, "s0"},     {1.99, "s0"},        {2, "s1"},
                 {1023, "s9"},      {1024, "s10"}, {0x1p53 - 1, "s52"}, {1e300, "s63"},
-                {INFINITY, "s63"}, {-5, "s0"},    {NAN, "s0"}};
+                {HUGE_VAL, "s63"}, {-5, "s0"},    {(double)NAN, "s0"}};
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         char out[HB_SIZE_LABEL_MAX];
         ck_assert_uint_eq(hb_size_label(rows[i].size, out), strlen(rows[i].label));
