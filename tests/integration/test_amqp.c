@@ -195,7 +195,9 @@ static void on_lost(void *ctx, void *cookie, const struct loss *why)
     settled(r, cookie);
     if (r->free_in_callback) {
         publisher_free(r->publisher);
+        consumer_free(r->consumer); /* the link goes last */
         r->publisher = NULL;
+        r->consumer = NULL;
         link_free(r->link);
         r->link = NULL;
     }
