@@ -47,14 +47,21 @@ struct consumer {
     bool want_paused, down_told;
 };
 
-static void release(struct consumer *c)
+/* Off the link and the loop, at once: the owner may free the link next, while the memory here waits for the stack. */
+static void shut(struct consumer *c)
 {
     link_leave(&c->user);
     channel_free(c->ch);
+    c->ch = NULL;
     if (c->timer != NULL)
         event_free(c->timer);
     if (c->kick != NULL)
         event_free(c->kick);
+    c->timer = c->kick = NULL;
+}
+
+static void release(struct consumer *c)
+{
     settle_fini(&c->settle);
     free(c);
 }
@@ -70,6 +77,7 @@ void consumer_free(struct consumer *c)
     if (c == NULL)
         return;
     consumer_flush(c);
+    shut(c);
     if (life_end(&c->life))
         release(c);
 }
@@ -317,7 +325,7 @@ int consumer_new(struct link *l, const struct consumer_options *options, struct 
     c->kick = event_new(link_base(l), -1, 0, on_kick, c);
     if (c->timer == NULL || c->kick == NULL ||
         settle_init(&c->settle, 2u * options->prefetch) < 0) {
-        release(c);
+        consumer_free(c);
         return ERR_NOMEM;
     }
     link_join(l, &c->user);

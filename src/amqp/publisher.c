@@ -48,14 +48,21 @@ struct publisher {
     unsigned n_stuck; /* ticks that saw the same one */
 };
 
-static void release(struct publisher *p)
+/* Off the link and the loop, at once: the owner may free the link next, while the memory here waits for the stack. */
+static void shut(struct publisher *p)
 {
     link_leave(&p->user);
     channel_free(p->ch);
+    p->ch = NULL;
     if (p->timer != NULL)
         event_free(p->timer);
     if (p->watch != NULL)
         event_free(p->watch);
+    p->timer = p->watch = NULL;
+}
+
+static void release(struct publisher *p)
+{
     confirms_fini(&p->window);
     free(p);
 }
@@ -68,7 +75,10 @@ static void leave(struct publisher *p)
 
 void publisher_free(struct publisher *p)
 {
-    if (p != NULL && life_end(&p->life))
+    if (p == NULL)
+        return;
+    shut(p);
+    if (life_end(&p->life))
         release(p);
 }
 
@@ -312,7 +322,7 @@ int publisher_new(struct link *l, const struct publisher_options *options, struc
     p->timer = evtimer_new(link_base(l), on_timer, p);
     p->watch = event_new(link_base(l), -1, EV_PERSIST, on_watch, p);
     if (p->timer == NULL || p->watch == NULL) {
-        release(p);
+        publisher_free(p);
         return ERR_NOMEM;
     }
     link_join(l, &p->user);

@@ -40,13 +40,20 @@ struct topology {
     bool no_memory, done;
 };
 
-static void release(struct topology *t)
+/* Off the link and the loop, at once; the memory may have to wait for the stack. */
+static void shut(struct topology *t)
 {
     channel_free(t->ch);
+    t->ch = NULL;
     if (t->deadline != NULL)
         event_free(t->deadline);
     if (t->kick != NULL)
         event_free(t->kick);
+    t->deadline = t->kick = NULL;
+}
+
+static void release(struct topology *t)
+{
     buf_fini(&t->problems);
     buf_fini(&t->notes);
     free(t);
@@ -60,7 +67,10 @@ static void leave(struct topology *t)
 
 void topology_free(struct topology *t)
 {
-    if (t != NULL && life_end(&t->life))
+    if (t == NULL)
+        return;
+    shut(t);
+    if (life_end(&t->life))
         release(t);
 }
 
@@ -336,7 +346,7 @@ int topology_run(struct link *l, const struct topology_job *job, struct topology
     t->deadline = evtimer_new(link_base(l), on_deadline, t);
     t->kick = event_new(link_base(l), -1, 0, on_kick, t);
     if (t->deadline == NULL || t->kick == NULL) {
-        release(t);
+        topology_free(t);
         return ERR_NOMEM;
     }
     event_active(t->kick, EV_TIMEOUT, 0);
