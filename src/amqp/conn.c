@@ -36,6 +36,7 @@ static const struct sm_state states[] = {
 
 enum {
     RX_BYTES = 2 * CODEC_FRAME_MAX, /* one whole frame always fits behind a part of another */
+    LIBEVENT_READ = 4096,           /* what libevent 2.1 reads at a time */
     READS_PER_TURN = 4,             /* then the other events of the loop get their turn */
     KEEP_OUTPUT_BYTES = 1 << 20,    /* a larger output buffer is given back after use */
 };
@@ -275,21 +276,28 @@ static void take_in(struct conn *c, size_t n)
     handle_input(c);
 }
 
+static bool may_go_on(const struct conn *c)
+{
+    return c->sm.state != CONN_CLOSED && !c->life.dead;
+}
+
 static void on_read(struct bufferevent *bev, void *arg)
 {
     struct conn *c = arg;
+    size_t n, total = 0;
     life_enter(&c->life);
-    size_t n;
-    while (c->sm.state != CONN_CLOSED && !c->life.dead &&
-           (n = bufferevent_read(bev, c->rx + c->n_rx, RX_BYTES - c->n_rx)) > 0)
+    while (may_go_on(c) && (n = bufferevent_read(bev, c->rx + c->n_rx, RX_BYTES - c->n_rx)) > 0) {
+        total += n;
         take_in(c, n);
-    for (int i = 0; i < READS_PER_TURN && c->sm.state != CONN_CLOSED && !c->life.dead; i++) {
+    }
+    /* Less than libevent asks for: the socket was empty. */
+    bool more = total >= LIBEVENT_READ;
+    for (int i = 0; more && i < READS_PER_TURN && may_go_on(c); i++) {
         size_t room = RX_BYTES - c->n_rx;
         n = fill_from_socket(c);
+        more = n == room;
         if (n > 0)
             take_in(c, n);
-        if (n < room)
-            break;
     }
     leave(c);
 }
