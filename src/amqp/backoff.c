@@ -25,5 +25,6 @@ mono_t backoff_down(struct backoff *b, mono_t now, double unit)
         b->n_failures++;
     else
         delay = b->max_for;
-    return delay / 2 + (mono_t)((double)(delay - delay / 2) * unit);
+    mono_t half = delay / 2;
+    return half + (mono_t)((double)(delay - half) * unit);
 }

@@ -46,6 +46,8 @@ enum conf_source_kind {
     CONF_SOURCE_HEADER,
 };
 
+struct hb_predictor_options;
+
 struct conf_texts {
     char **v;
     size_t n;
@@ -232,6 +234,9 @@ int conf_print(const struct conf *c, struct buf *out) MUST_CHECK;
 
 /* The default level with `auto` resolved: levels/2, below `levels`. */
 unsigned conf_default_level(const struct conf *c);
+
+/* Section `predictor`, levels and default level as the predictor takes them; the seed stays 0. */
+void conf_predictor_options(const struct conf *c, struct hb_predictor_options *out);
 
 /* The AMQP priority of a level (0 = shortest work): `work.priorities`, or levels-1-level. */
 unsigned conf_priority(const struct conf *c, unsigned level);

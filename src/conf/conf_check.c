@@ -4,6 +4,8 @@
 
 #include "base/err.h"
 
+#include <harbinger/predictor.h>
+
 #include <stdio.h>
 #include <string.h>
 
@@ -74,6 +76,20 @@ static bool check_durations(const struct conf *c, struct conf_errors *errors)
     return fine;
 }
 
+/* The predictor's own rules are stricter than the ranges of single options. */
+static bool check_predictor(const struct conf *c, struct conf_errors *errors)
+{
+    char why[160], text[256];
+    struct hb_predictor_options o;
+    conf_predictor_options(c, &o);
+    if (c->predictor.min >= c->predictor.max || conf_default_level(c) >= c->levels ||
+        hb_predictor_options_valid(&o, why, sizeof why))
+        return true;
+    snprintf(text, sizeof text, "predictor: %s", why);
+    disagree(c, errors, "predictor.max", "predictor.min", text);
+    return false;
+}
+
 /* A queue with two roles would feed the sidecar its own output. */
 static bool check_queues(const struct conf *c, struct conf_errors *errors)
 {
@@ -105,5 +121,6 @@ int conf_check(const struct conf *c, struct conf_errors *errors)
     bool levels = check_levels(c, errors);
     bool durations = check_durations(c, errors);
     bool queues = check_queues(c, errors);
-    return levels && durations && queues ? 0 : ERR_CONFIG;
+    bool predictor = check_predictor(c, errors);
+    return levels && durations && queues && predictor ? 0 : ERR_CONFIG;
 }

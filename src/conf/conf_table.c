@@ -123,7 +123,7 @@ static const struct conf_option rows[] = {
      HELP("Upper edge of the first bin.")},
     {ROW("predictor.max", DURATION, predictor.max, "10min"), RANGE("1us", "365d"),
      HELP("Upper edge of the last bin; longer durations count as this.")},
-    {ROW("predictor.max_keys", U64, predictor.max_keys, "16384"), RANGE("1", "100000000"),
+    {ROW("predictor.max_keys", U64, predictor.max_keys, "16384"), RANGE("1", "8388608"),
      HELP("Keys in the table.")},
     {ROW("predictor.hysteresis", DOUBLE, predictor.hysteresis, "0.1"), RANGE("0", "<1"),
      HELP("How far, as a fraction, a boundary or a key must move before its level changes.")},

@@ -35,7 +35,7 @@ static void resist(const struct boundaries *b, double *fresh)
 enum boundaries_result boundaries_refresh(struct boundaries *b, const struct histogram_layout *l,
                                           const struct histogram *pooled)
 {
-    double fresh[HB_LEVELS_MAX - 1];
+    double fresh[HB_LEVELS_MAX - 1] = {0};
     unsigned n = b->levels - 1;
     for (unsigned i = 0; i < n; i++)
         fresh[i] = histogram_quantile(l, pooled, (double)(i + 1) / b->levels);

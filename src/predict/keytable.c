@@ -308,7 +308,7 @@ uint64_t keytable_bytes(const struct keytable *t)
     uint64_t fixed = sizeof *t + ((uint64_t)t->index_mask + 1) * sizeof *t->index +
                      t->max * sizeof *t->links + chunks_for(t->max) * sizeof *t->chunks;
     uint64_t per_slot = sizeof(struct keytable_entry) + t->layout->bytes;
-    return fixed + t->n_chunks * CHUNK_SLOTS * per_slot + t->far_bytes;
+    return fixed + (uint64_t)t->n_chunks * CHUNK_SLOTS * per_slot + t->far_bytes;
 }
 
 static const char *check_list(const struct keytable *t)

@@ -6,7 +6,7 @@
 
 #define NS_PER_S   INT64_C(1000000000)
 #define NS_PER_MIN (60 * NS_PER_S)
-#define NS_MAX     (365 * 24 * 60 * NS_PER_MIN)
+#define NS_MAX     (INT64_C(365) * 24 * 60 * NS_PER_MIN)
 
 /* Its inverse times HISTOGRAM_SCALE_MAX is still a number. */
 #define DECAY_MIN 1e-100

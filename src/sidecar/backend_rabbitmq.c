@@ -1,5 +1,6 @@
 #include "sidecar/backend_rabbitmq.h"
 
+#include "amqp/backoff.h"
 #include "amqp/publisher.h"
 #include "base/rng.h"
 #include "base/sm.h"
@@ -14,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RETRY_MIN     (1 * MONO_S)
+/* Delays of 1..2 s at first, 15..30 s in the end. */
+#define RETRY_MIN     (2 * MONO_S)
 #define RETRY_MAX     (30 * MONO_S)
 #define PARKING_RETRY (30 * MONO_S)
 
@@ -50,8 +52,8 @@ struct backend_rabbitmq {
     struct event *retry, *parking_retry;
     struct sm sm;
     struct rng rng;
-    unsigned n_failures; /* of the destination, in a row */
-    char why[256];       /* of the pause */
+    struct backoff backoff; /* of the destination */
+    char why[256];          /* of the pause */
     bool draining;
     struct list all;
     struct list resend; /* for `main`, oldest first */
@@ -232,9 +234,8 @@ static void arm(struct event *timer, mono_t for_ns)
 
 static void arm_retry(struct backend_rabbitmq *b)
 {
-    unsigned doublings = b->n_failures < 5 ? b->n_failures : 5;
-    mono_t delay = mono_min(RETRY_MIN << doublings, RETRY_MAX);
-    arm(b->retry, RETRY_MIN + (mono_t)((double)(delay - RETRY_MIN / 2) * rng_unit(&b->rng)));
+    if (!event_pending(b->retry, EV_TIMEOUT, NULL))
+        arm(b->retry, backoff_down(&b->backoff, loop_now(), rng_unit(&b->rng)));
 }
 
 static void destination_failed(struct backend_rabbitmq *b, const char *why)
@@ -245,17 +246,15 @@ static void destination_failed(struct backend_rabbitmq *b, const char *why)
     snprintf(b->why, sizeof b->why, "%s", why);
     b->stats.pauses++;
     arm_retry(b);
-    b->n_failures++;
-    log_event(b->log, LOG_WARN, "work.paused",
-              "queue=" LOG_Q " exchange=" LOG_Q " attempt=%u reason=" LOG_Q,
-              b->options.conf->work.queue, b->options.conf->work.exchange, b->n_failures, why);
+    log_event(b->log, LOG_WARN, "work.paused", "queue=" LOG_Q " exchange=" LOG_Q " reason=" LOG_Q,
+              b->options.conf->work.queue, b->options.conf->work.exchange, why);
 }
 
 static void destination_works(struct backend_rabbitmq *b)
 {
-    b->n_failures = 0;
     if (b->sm.state != TRIAL)
         return;
+    backoff_up(&b->backoff, loop_now());
     sm_move(&b->sm, FLOWING);
     b->why[0] = '\0';
     log_event(b->log, LOG_INFO, "work.resumed", "queue=" LOG_Q, b->options.conf->work.queue);
@@ -519,6 +518,7 @@ int backend_rabbitmq_new(struct link *l, const struct log_sink *log,
     b->log = log;
     b->options = *o;
     b->rng.state = loop_random();
+    backoff_init(&b->backoff, RETRY_MIN, RETRY_MAX);
     sm_init(&b->sm, states, FLOWING);
     list_init(&b->all);
     list_init(&b->resend);

@@ -48,16 +48,6 @@ static enum flow_respect respect_of(enum conf_respect respect)
     return FLOW_RESPECT_NEVER;
 }
 
-static enum hb_summary summary_of(enum conf_summary summary)
-{
-    switch (summary) {
-    case CONF_SUMMARY_P75: return HB_SUMMARY_P75;
-    case CONF_SUMMARY_MEAN: return HB_SUMMARY_MEAN;
-    case CONF_SUMMARY_MEDIAN: break;
-    }
-    return HB_SUMMARY_MEDIAN;
-}
-
 void rules_of(const struct conf *c, struct flow_rules *out)
 {
     *out = (struct flow_rules){
@@ -81,30 +71,9 @@ void rules_flow_options(const struct conf *c, struct flow_options *out)
     };
     rules_of(c, &out->rules);
 
-    struct hb_predictor_options *p = &out->predictor;
-    hb_predictor_options_init(p);
-    p->levels = c->levels;
-    p->default_level = conf_default_level(c);
-    p->summary = summary_of(c->predictor.summary);
-    p->min_samples = (uint32_t)c->predictor.min_samples;
-    p->spread_quantile = c->predictor.spread_quantile;
-    p->max_spread_ratio = c->predictor.max_spread_ratio;
-    p->max_censored = c->predictor.max_censored_fraction;
-    p->stale_after_ns = c->predictor.stale_after;
-    p->decay = c->predictor.decay;
-    p->pooled_decay = c->predictor.global_decay;
-    p->half_life_ns = c->predictor.time_half_life;
-    p->bins = c->predictor.histogram_bins;
-    p->min_ms = mono_to_ms(c->predictor.min);
-    p->max_ms = mono_to_ms(c->predictor.max);
-    p->boundary_every = (uint32_t)c->predictor.boundary_refresh_every;
-    p->pooled_min_samples = (uint32_t)c->predictor.global_min_samples;
-    p->hysteresis = c->predictor.hysteresis;
-    p->max_keys = (uint32_t)c->predictor.max_keys;
-    p->idle_eviction_ns = c->predictor.idle_eviction;
-    p->cold_eviction_ns = c->predictor.cold_eviction_grace;
-    p->seed[0] = loop_random();
-    p->seed[1] = loop_random();
+    conf_predictor_options(c, &out->predictor);
+    out->predictor.seed[0] = loop_random();
+    out->predictor.seed[1] = loop_random();
 }
 
 static int print_source(struct buf *out, const struct conf_source *s)
