@@ -352,15 +352,17 @@ static int handle_header(struct channel *ch, const struct codec_frame *frame)
         return ERR_PROTOCOL;
     c->has_header = true;
     c->got_bytes = 0;
-    if (c->body_bytes > ch->o.max_message_bytes) {
+    bool larger = c->body_bytes > ch->o.max_message_bytes;
+    if (larger && !ch->o.cut_larger) {
         refuse_size(ch);
         return 0;
     }
-    c->m =
-        message_new((struct text){c->exchange, c->n_exchange},
-                    (struct text){c->routing_key, c->n_routing_key}, props, (size_t)c->body_bytes);
+    c->m = message_new((struct text){c->exchange, c->n_exchange},
+                       (struct text){c->routing_key, c->n_routing_key}, props,
+                       larger ? 0 : (size_t)c->body_bytes);
     if (c->m == NULL)
         return ERR_NOMEM;
+    c->m->body_cut = larger;
     if (c->body_bytes == 0)
         end_content(ch);
     return 0;
@@ -371,7 +373,7 @@ static int handle_body(struct channel *ch, const struct codec_frame *frame)
     struct content *c = &ch->content;
     if (!c->has_header || frame->payload.n > c->body_bytes - c->got_bytes)
         return ERR_PROTOCOL;
-    if (c->m != NULL && frame->payload.n > 0)
+    if (c->m != NULL && !c->m->body_cut && frame->payload.n > 0)
         memcpy(message_body_at(c->m, (size_t)c->got_bytes), frame->payload.p, frame->payload.n);
     c->got_bytes += frame->payload.n;
     if (c->got_bytes == c->body_bytes)

@@ -30,7 +30,8 @@ struct channel;
 struct conn;
 
 struct channel_options {
-    uint64_t max_message_bytes; /* a larger content ends the channel */
+    uint64_t max_message_bytes; /* a larger content ends the channel, */
+    bool cut_larger;            /* or, with this, comes without its body (message->body_cut) */
 
     void (*on_closed)(void *ctx, const struct loss *why);
     /* Takes the message. */

@@ -47,7 +47,8 @@ struct consumer {
     bool want_paused, down_told;
 };
 
-/* Off the link and the loop, at once: the owner may free the link next, while the memory here waits for the stack. */
+/* Off the link and the loop, at once: the owner may free the link next, while the memory here waits
+ * for the stack. */
 static void shut(struct consumer *c)
 {
     link_leave(&c->user);
@@ -246,6 +247,7 @@ static void open_channel(struct consumer *c)
     evtimer_del(c->timer);
     struct channel_options options = {
         .max_message_bytes = (uint64_t)c->o.max_message_bytes,
+        .cut_larger = c->o.cut_larger,
         .on_closed = on_closed,
         .on_delivery = on_delivery,
         .on_cancel = on_cancel,

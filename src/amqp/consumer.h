@@ -48,7 +48,8 @@ struct consumer_options {
     uint16_t prefetch;         /* at least 1: unlimited would be unbounded memory */
     bool no_ack;               /* deliveries need no settling, tags are {0, 0} */
     int64_t max_message_bytes; /* 0 means 512 MiB, the most RabbitMQ allows; a larger one breaks the
-                                  channel: on_down says so */
+                                  channel (on_down says so), */
+    bool cut_larger;           /* or, with this, comes without its body (message->body_cut) */
     mono_t backoff_min_for;    /* 0 means 1 s */
     mono_t backoff_max_for;    /* 0 means 30 s */
 

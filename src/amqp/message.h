@@ -13,6 +13,7 @@ struct message {
     struct text exchange; /* where it was published to */
     struct text routing_key;
     struct text body;
+    bool body_cut; /* the body was over the consumer's limit and was not kept: `body` is empty */
     struct props props; /* props.raw = {flags, list} as received */
 };
 

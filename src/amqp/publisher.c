@@ -48,7 +48,8 @@ struct publisher {
     unsigned n_stuck; /* ticks that saw the same one */
 };
 
-/* Off the link and the loop, at once: the owner may free the link next, while the memory here waits for the stack. */
+/* Off the link and the loop, at once: the owner may free the link next, while the memory here waits
+ * for the stack. */
 static void shut(struct publisher *p)
 {
     link_leave(&p->user);

@@ -99,7 +99,7 @@ static void dispatch_free(struct dispatch *d)
     free(d);
 }
 
-static void settle(struct dispatch *d, enum settlement how)
+static void settle(struct dispatch *d, enum held_settlement how)
 {
     struct held *h = d->held;
     dispatch_free(d);
@@ -111,12 +111,12 @@ static bool drop_if_useless(struct dispatch *d, mono_t now)
 {
     struct backend_rabbitmq *b = d->backend;
     if (held_is_stale(d->held) || b->draining) {
-        settle(d, SETTLE_REQUEUE);
+        settle(d, HELD_REQUEUE);
         return true;
     }
     if (held_is_expired(d->held, now)) {
         b->stats.expired++;
-        settle(d, SETTLE_DISCARD);
+        settle(d, HELD_DISCARD);
         return true;
     }
     return false;
@@ -313,7 +313,7 @@ static void on_confirmed(void *ctx, void *cookie)
         b->stats.confirmed++;
         destination_works(b);
     }
-    settle(d, SETTLE_ACK);
+    settle(d, HELD_ACK);
 }
 
 /* With the default exchange a return means that the queue is missing; with a named one it may be
@@ -544,7 +544,7 @@ void backend_rabbitmq_free(struct backend_rabbitmq *b)
     publisher_free(b->single);
     b->draining = true;
     while (!list_empty(&b->all))
-        settle(LIST_ENTRY(list_first(&b->all), struct dispatch, all), SETTLE_REQUEUE);
+        settle(LIST_ENTRY(list_first(&b->all), struct dispatch, all), HELD_REQUEUE);
     if (b->retry != NULL)
         event_free(b->retry);
     if (b->parking_retry != NULL)

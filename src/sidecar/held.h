@@ -23,15 +23,15 @@ struct held {
     mono_t received_at;
 };
 
-enum settlement {
-    SETTLE_ACK,     /* the backend owns the message now */
-    SETTLE_DISCARD, /* nack without requeue: its owner's dead-letter exchange gets it */
-    SETTLE_REQUEUE, /* nack with requeue: back into the intake */
+enum held_settlement {
+    HELD_ACK,     /* the backend owns the message now */
+    HELD_DISCARD, /* nack without requeue: its owner's dead-letter exchange gets it */
+    HELD_REQUEUE, /* nack with requeue: back into the intake */
 };
 
 /* Settles and frees. When the delivery's channel is gone nothing is sent: RabbitMQ delivers the
  * message again. */
-void held_settle(struct held *h, enum settlement how);
+void held_settle(struct held *h, enum held_settlement how);
 
 /* The delivery's channel is gone, so that settling it can do nothing: a message not yet handed over
  * is dropped. */

@@ -46,22 +46,22 @@ static void tell_if_idle(struct intake *i)
 
 /* Sends one settlement. Short of memory it cannot be sent: the delivery then stays with RabbitMQ as
  * unsettled until the channel goes, and is delivered again: a duplicate at worst. */
-static void settle_tag(struct intake *i, struct consumer_tag tag, enum settlement how)
+static void settle_tag(struct intake *i, struct consumer_tag tag, enum held_settlement how)
 {
-    int r = how == SETTLE_ACK ? consumer_ack(i->consumer, tag)
-                              : consumer_nack(i->consumer, tag, how == SETTLE_REQUEUE);
+    int r = how == HELD_ACK ? consumer_ack(i->consumer, tag)
+                            : consumer_nack(i->consumer, tag, how == HELD_REQUEUE);
     if (r != 0) {
         i->stats.stale++;
         return;
     }
     switch (how) {
-    case SETTLE_ACK: i->stats.acked++; break;
-    case SETTLE_DISCARD: i->stats.discarded++; break;
-    case SETTLE_REQUEUE: i->stats.requeued++; break;
+    case HELD_ACK: i->stats.acked++; break;
+    case HELD_DISCARD: i->stats.discarded++; break;
+    case HELD_REQUEUE: i->stats.requeued++; break;
     }
 }
 
-void held_settle(struct held *h, enum settlement how)
+void held_settle(struct held *h, enum held_settlement how)
 {
     struct intake *i = h->intake;
     settle_tag(i, h->tag, how);
@@ -152,7 +152,7 @@ static void on_delivery(void *ctx, struct consumer_tag tag, bool redelivered, st
     struct held *h = overflow || i->draining ? NULL : malloc(sizeof *h);
     if (h == NULL) {
         i->stats.overflow += overflow;
-        settle_tag(i, tag, SETTLE_REQUEUE);
+        settle_tag(i, tag, HELD_REQUEUE);
         message_free(m);
         return;
     }
@@ -172,7 +172,7 @@ static void drop_waiting(struct intake *i, bool requeue)
         list_remove(&h->link);
         i->stats.waiting--;
         if (requeue)
-            settle_tag(i, h->tag, SETTLE_REQUEUE);
+            settle_tag(i, h->tag, HELD_REQUEUE);
         held_free(h);
     }
 }

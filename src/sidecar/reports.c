@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PREFETCH         100
-#define MAX_REPORT_BYTES (16 << 20)
+#define PREFETCH 100
+/* A list of some 100,000 reports. A larger body is counted as malformed without being kept. */
+#define MAX_REPORT_BYTES (8 << 20)
 
 struct reports {
     const struct log_sink *log;
@@ -42,7 +43,9 @@ static void on_delivery(void *ctx, struct consumer_tag tag, bool redelivered, st
 {
     struct reports *r = ctx;
     r->received++;
-    if (m->body.n > 0)
+    if (m->body_cut)
+        flow_report(r->flow, NULL, loop_now());
+    else if (m->body.n > 0)
         flow_report_body(r->flow, m->body.p, m->body.n, loop_now());
     else
         take_headers(r, m);
@@ -64,6 +67,7 @@ int reports_new(struct link *l, const struct log_sink *log, const char *queue, s
         .queue = queue,
         .prefetch = PREFETCH,
         .max_message_bytes = MAX_REPORT_BYTES,
+        .cut_larger = true,
         .on_delivery = on_delivery,
         .ctx = r,
     };
