@@ -96,8 +96,8 @@ static void go_down(struct consumer *c, const struct loss *why)
     mono_t delay = backoff_down(&c->backoff, clock_read(), link_jitter(c->link));
     char words[320];
     loss_format(why, words, sizeof words);
-    log_event(link_log(c->link), LOG_WARN, "consumer.down", "queue=%s retry_ms=%.0f reason=" LOG_Q,
-              c->queue, mono_to_ms(delay), words);
+    log_event(link_log(c->link), loss_level(why), "consumer.down",
+              "queue=%s retry_ms=%.0f reason=" LOG_Q, c->queue, mono_to_ms(delay), words);
     /* With the link gone its next up starts it; the timer does no harm then. */
     struct timeval tv = clock_timeval(delay);
     evtimer_add(c->timer, &tv);

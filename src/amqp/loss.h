@@ -6,6 +6,8 @@
 #ifndef HARBINGER_AMQP_LOSS_H
 #define HARBINGER_AMQP_LOSS_H
 
+#include "base/log.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -44,5 +46,11 @@ void loss_format(const struct loss *why, char *out, unsigned size);
 /* True when the broker refused *us* (login, virtual host, 403 on a channel): waiting short helps
  * nobody. A forced close (320, an operator's action or a shutdown) is not one. */
 bool loss_is_refusal(const struct loss *why);
+
+/* How loud its log line is: what we closed ourselves is no warning. */
+static inline enum log_level loss_level(const struct loss *why)
+{
+    return why->kind == LOSS_CLOSED ? LOG_DEBUG : LOG_WARN;
+}
 
 #endif

@@ -190,7 +190,7 @@ static void go_down(struct publisher *p, const struct loss *why)
     sm_move(&p->sm, DOWN);
     evtimer_del(p->watch);
     mono_t delay = backoff_down(&p->backoff, clock_read(), link_jitter(p->link));
-    log_event(link_log(p->link), LOG_WARN, "publisher.down",
+    log_event(link_log(p->link), loss_level(why), "publisher.down",
               "publisher=%s unconfirmed=%u retry_ms=%.0f reason=" LOG_Q, p->name, p->window.n_open,
               mono_to_ms(delay), words);
     /* With the link gone its next up opens it; the timer does no harm then. */
