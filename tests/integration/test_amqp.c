@@ -10,9 +10,13 @@
 
 #include <event2/event.h>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -99,6 +103,18 @@ static void ctl(const char *args)
              args);
     int status = system(command);
     ck_assert_msg(status == 0, "%s: %d", command, status);
+}
+
+static pid_t broker_pid(void)
+{
+    char path[300];
+    int pid = 0;
+    snprintf(path, sizeof path, "%s/broker.pid", getenv("HARBINGER_TEST_NODE_DIR"));
+    FILE *f = fopen(path, "r");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fscanf(f, "%d", &pid), 1);
+    fclose(f);
+    return pid;
 }
 
 /* Callbacks. */
@@ -424,6 +440,79 @@ START_TEST(the_failover_list_is_walked)
     link_start(r->link);
     WAIT_UNTIL(r, r->n_link_up == 1);
     ck_assert_int_eq(r->n_link_down, 2);
+    rig_free(r);
+}
+END_TEST
+
+/* A listening socket on a port of its own; the kernel accepts, nobody answers. */
+static int mute_server(char *uri, size_t size)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&a, n), 0);
+    ck_assert_int_eq(listen(fd, 8), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&a, &n), 0);
+    snprintf(uri, size, "amqp://127.0.0.1:%u?connection_timeout=300", ntohs(a.sin_port));
+    return fd;
+}
+
+/* One limit over the whole handshake: a peer that accepts and says nothing is given up; stopping
+ * meanwhile is at once. */
+START_TEST(a_mute_peer_is_given_up)
+{
+    struct rig *r = rig_new();
+    char uri[100];
+    int fd = mute_server(uri, sizeof uri);
+    ck_assert_int_eq(new_link(r, uri), 0);
+    link_start(r->link);
+    WAIT_UNTIL(r, r->n_link_down >= 1);
+    ck_assert_int_eq(r->link_why.kind, LOSS_TIMEOUT);
+    WAIT_UNTIL(r, strcmp(link_state_name(r->link), "connecting") == 0);
+    rig_free(r);
+    close(fd);
+}
+END_TEST
+
+/* Who answers in another protocol is not believed. */
+START_TEST(another_protocol_is_refused)
+{
+    struct rig *r = rig_new();
+    char uri[100];
+    int fd = mute_server(uri, sizeof uri);
+    ck_assert_int_eq(new_link(r, uri), 0);
+    link_start(r->link);
+    WAIT_UNTIL(r, strcmp(link_state_name(r->link), "connecting") == 0);
+    int peer = accept(fd, NULL, NULL);
+    ck_assert_int_ge(peer, 0);
+    ck_assert_int_eq(write(peer, "HTTP/1.1 400 Bad\r\n", 18), 18);
+    WAIT_UNTIL(r, r->n_link_down >= 1);
+    ck_assert_int_eq(r->link_why.kind, LOSS_PROTOCOL);
+    close(peer);
+    close(fd);
+    rig_free(r);
+}
+END_TEST
+
+/* A frozen broker is noticed by its missing heartbeats; awake, it is found again, and what was
+ * unconfirmed was reported lost. */
+START_TEST(a_frozen_broker_is_noticed)
+{
+    struct rig *r = rig_up();
+    make_queue(r, "t.frozen");
+    start_publisher(r, 50);
+    pid_t pid = broker_pid();
+    ck_assert_int_eq(kill(pid, SIGSTOP), 0);
+    publish(r, "t.frozen", 1);
+    WAIT_UNTIL(r, r->n_link_down == 1);
+    ck_assert_int_eq(kill(pid, SIGCONT), 0);
+    ck_assert_int_eq(r->link_why.kind, LOSS_HEARTBEAT);
+    ck_assert_int_eq(r->n_lost, 1);
+    ck_assert_int_eq(try_publish(r, "t.frozen", (struct text){plain_props, 3}, 2), PUBLISHER_DOWN);
+    WAIT_UNTIL(r, r->n_publisher_up == 2);
+    publish(r, "t.frozen", 2);
+    WAIT_UNTIL(r, r->n_confirmed == 1);
     rig_free(r);
 }
 END_TEST
@@ -806,6 +895,9 @@ Suite *suite(void)
     const TTest *const tests[] = {a_link_comes_up_stays_up_and_stops,
                                   refusals_say_why_and_wait,
                                   the_failover_list_is_walked,
+                                  a_mute_peer_is_given_up,
+                                  another_protocol_is_refused,
+                                  a_frozen_broker_is_noticed,
                                   localhost_is_found,
                                   what_is_confirmed_is_delivered,
                                   returns_name_the_right_publish,
