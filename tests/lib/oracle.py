@@ -150,15 +150,16 @@ class Tally:
         self.reasons[headers.get(PREFIX + "parked-reason")] += 1
 
     def drain(self, queue=WORK):
-        """Takes all that is ready."""
+        """Takes all that is there; a pause of the broker is not taken for the end."""
         with harness.connect() as connection:
             channel = connection.channel()
-            if harness.ready_count(channel, queue):
-                channel.basic_qos(prefetch_count=500)
-                for method, properties, body in channel.consume(queue, auto_ack=True, inactivity_timeout=0.3):
+            channel.basic_qos(prefetch_count=500)
+            while harness.ready_count(channel, queue):
+                for method, properties, body in channel.consume(queue, inactivity_timeout=0.5):
                     if method is None:
                         break
                     self.take(method, properties, body)
+                    channel.basic_ack(method.delivery_tag)
                 channel.cancel()
         return self
 
