@@ -188,7 +188,8 @@ static int publish_as(struct backend_rabbitmq *b, struct publisher *p, struct di
         .level = d->level,
         .priority =
             d->keep_priority || d->parked_reason != NULL ? -1 : (int)conf_priority(conf, d->level),
-        .impersonate = conf->work.impersonate,
+        /* Parked may be just what RabbitMQ refuses to take under that name. */
+        .impersonate = conf->work.impersonate && d->parked_reason == NULL,
         .add_address = !has_exchange(b) || d->parked_reason != NULL,
         .parked_reason = d->parked_reason,
     };
