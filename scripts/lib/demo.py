@@ -8,11 +8,13 @@ import json
 import os
 import pathlib
 import random
+import re
 import select
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pika
 
@@ -84,7 +86,7 @@ class Progress:
             return
         self.next = now + (0.1 if self.tty else 4.0)
         bar = "#" * (30 * done // self.total)
-        text = (f"{self.name:<16} [{bar:<30}] {done:>4} of {self.total} done, "
+        text = (f"{self.name:<18} [{bar:<30}] {done:>4} of {self.total} done, "
                 f"{published - done:>4} waiting, {now - self.began:4.1f} s")
         if self.tty:
             print("\r" + text, end="\n" if last else "", file=sys.stderr, flush=True)
@@ -95,8 +97,8 @@ class Progress:
 class Arm:
     """Publishes to `intake`, runs the workers on `work`, and gathers their notes."""
 
-    def __init__(self, name, intake, work, children):
-        self.name, self.intake = name, intake
+    def __init__(self, intake, work, children):
+        self.intake = intake
         self.connection = pika.BlockingConnection(pika.URLParameters(URI + "?heartbeat=0"))
         self.channel = self.connection.channel()
         self.notes, write_end = os.pipe()
@@ -167,6 +169,20 @@ class Sidecar:
             if self.process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError("the daemon is not ready; its log:\n" + self.log.read_text(errors="replace"))
             time.sleep(0.05)
+        port = re.search(r"event=http.up address=\S*:(\d+)", self.log.read_text(errors="replace")).group(1)
+        self.status_url = f"http://127.0.0.1:{port}/status"
+
+    def wait_learned(self, jobs):
+        """The last reports may be on their way when the last job is done."""
+        end = time.monotonic() + 10
+        while True:
+            with urllib.request.urlopen(self.status_url, timeout=5) as answer:
+                learned = json.load(answer)["predictor"]["learned"]
+            if learned >= jobs:
+                return
+            if time.monotonic() > end:
+                raise RuntimeError(f"the sidecar learned from {learned} of {jobs} jobs; see {self.log}")
+            time.sleep(0.05)
 
 
 def percentile(values, share):
@@ -189,10 +205,12 @@ def summary(jobs, sent, seen):
         for j in jobs if j.number in latency]
 
 
-def run_arm(name, label, intake, work, children):
-    arm = Arm(name, intake, work, children)
+def run_arm(label, intake, work, children, after_prelude=lambda jobs: None):
+    arm = Arm(intake, work, children)
     try:
-        arm.run(prelude(), f"{label}: prelude")
+        taught = prelude()
+        arm.run(taught, f"{label}: prelude")
+        after_prelude(len(taught))
         jobs = schedule()
         return summary(jobs, *arm.run(jobs, label))
     finally:
@@ -203,15 +221,15 @@ def fifo(children):
     with pika.BlockingConnection(pika.URLParameters(URI)) as connection:
         connection.channel().queue_declare("demo.fifo", durable=True)
     try:
-        return run_arm("fifo", "plain", "demo.fifo", "demo.fifo", children)
+        return run_arm("plain", "demo.fifo", "demo.fifo", children)
     finally:
         children.stop()
 
 
 def sidecar(children):
     try:
-        Sidecar(children)
-        return run_arm("sidecar", "Harbinger", "harbinger.intake", "harbinger.work", children)
+        daemon = Sidecar(children)
+        return run_arm("Harbinger", "harbinger.intake", "harbinger.work", children, daemon.wait_learned)
     finally:
         children.stop()
 

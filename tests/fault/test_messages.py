@@ -48,7 +48,8 @@ def forged_user_id_is_parked_with_the_reason_and_the_rest_goes_through():
         tally = oracle.Tally().drain()
         equal(len(tally.seen), 40, "through")
         tally.drain(PARKED)
-        oracle.Verdict([producer], tally).expect()
+        # RabbitMQ had taken some that it did not confirm before it closed the channel.
+        oracle.Verdict([producer], tally).expect(at_most_duplicated=60)
         reasons = [r for r in tally.reasons if r]
         assert reasons and all("406" in r or "user" in r for r in reasons), tally.reasons
 

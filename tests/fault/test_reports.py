@@ -11,13 +11,13 @@ from harness import Daemon, ctl, equal, wait_until  # noqa: E402
 from oracle import REPORTS, queue_ready  # noqa: E402
 
 BAD = {
-    "malformed": [b"", b"{", b"[1]", b"null", b'{"id":"a","key":"-/k","outcome":"ok"}',
-                  b'{"id":"a","key":"-/k","duration_ms":null,"outcome":"ok"}',
-                  b'{"id":"a","key":"-/k","duration_ms":NaN,"outcome":"ok"}',
-                  b'{"id":"a","key":"-/k","duration_ms":"5","outcome":"ok"}', b"\xff\xfe", b"[" * 5000],
-    "negative": [b'{"id":"a1","key":"-/k","duration_ms":-1,"outcome":"ok"}'],
-    "too_long": [b'{"id":"a2","key":"-/k","duration_ms":1e308,"outcome":"ok"}'],
-    "no_key": [b'{"id":"a3","duration_ms":1,"outcome":"ok"}'],
+    "malformed": [b"{", b"[1]", b"null", b'{"id":"1-1-0-x","key":"-/k","outcome":"ok"}',
+                  b'{"id":"1-1-0-x","key":"-/k","duration_ms":null,"outcome":"ok"}',
+                  b'{"id":"1-1-0-x","key":"-/k","duration_ms":NaN,"outcome":"ok"}',
+                  b'{"id":"1-1-0-x","key":"-/k","duration_ms":"5","outcome":"ok"}', b"\xff\xfe", b"[" * 5000],
+    "negative": [b'{"id":"1-1-0-x","key":"-/k","duration_ms":-1,"outcome":"ok"}'],
+    "too_long": [b'{"id":"1-2-0-x","key":"-/k","duration_ms":1e308,"outcome":"ok"}'],
+    "no_key": [b"", b'{"id":"1-1-0-x","duration_ms":1,"outcome":"ok"}'],
 }
 
 
@@ -36,8 +36,9 @@ def _report(channel, body, **properties):
     channel.basic_publish(REPORTS, "", body, pika.BasicProperties(**properties))
 
 
-def _event(key, duration=5, number="x"):
-    return {"id": f"z-{number}", "key": key, "duration_ms": duration, "outcome": "ok"}
+def _event(key, duration=5, number=1):
+    """`number` makes the id, in the form that the daemon gives: instance-sequence-level-estimate."""
+    return {"id": f"f-{number + 1:x}-1-x", "key": key, "duration_ms": duration, "outcome": "ok"}
 
 
 def _wait_read(daemon, limit=30):
@@ -67,9 +68,9 @@ def a_replayed_id_teaches_once_and_a_forged_key_is_bounded():
     with _fresh({"predictor.max_keys": "1024"}) as daemon, harness.connect() as connection:
         channel = connection.channel()
         for _ in range(50):
-            _report(channel, json.dumps(_event("-/k", number="same")).encode())
+            _report(channel, json.dumps(_event("-/k", number=7)).encode())
         for start in range(0, 20000, 1000):
-            events = [_event(f"-/forged{n}", number=n) for n in range(start, start + 1000)]
+            events = [_event(f"-/forged{n}", number=1000 + n) for n in range(start, start + 1000)]
             _report(channel, json.dumps(events).encode())
         wait_until(lambda: _results(daemon)["duplicate"] >= 49, what=lambda: f"49 duplicates: {_results(daemon)}")
         _wait_read(daemon)
@@ -87,7 +88,7 @@ def messages_flow_while_a_flood_of_reports_is_queued():
         for n in range(flood // 2):
             _report(channel, b"{garbage")
             _report(channel, json.dumps(_event(f"-/k{n % 5000}", number=n)).encode())
-        big = json.dumps([_event("-/many", number=f"b{n}") for n in range(10000)]).encode()
+        big = json.dumps([_event("-/many", number=10 ** 7 + n) for n in range(10000)]).encode()
         for _ in range(5):
             _report(channel, big)
         wait_until(lambda: queue_ready(REPORTS) > flood // 3, what="a flood")
