@@ -179,9 +179,9 @@ void channel_want_flush(struct channel *ch)
     conn_wake(ch->conn);
 }
 
-void channel_flush(struct channel *ch)
+void channel_flush(struct channel *ch, bool all)
 {
-    if (!ch->wants_flush)
+    if (!ch->wants_flush && !all)
         return;
     ch->wants_flush = false;
     life_enter(&ch->life);

@@ -80,7 +80,8 @@ int channel_input(struct channel *ch, const struct codec_frame *frame,
 void channel_lost(struct channel *ch, const struct loss *why);
 /* Detached without callbacks. */
 void channel_orphan(struct channel *ch);
-/* Runs what was asked for the end of the turn. */
-void channel_flush(struct channel *ch);
+/* Runs what was asked for the end of the turn; with `all`, on_flush is asked in any case: the
+ * connection closes. */
+void channel_flush(struct channel *ch, bool all);
 
 #endif

@@ -211,7 +211,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
         connect_first(c);
     for (unsigned i = 1; i <= CONN_CHANNELS && c->sm.state == CONN_UP && !c->life.dead; i++)
         if (c->channels[i] != NULL)
-            channel_flush(c->channels[i]);
+            channel_flush(c->channels[i], c->close_pending);
     if (c->close_pending && c->sm.state == CONN_UP && !c->life.dead)
         begin_close(c);
     if (c->sm.state != CONN_CLOSED && !c->life.dead)

@@ -31,6 +31,11 @@ static const struct sm_state states[] = {
     [PAUSED] = {"paused", SM_TO(OPENING) | SM_TO(DOWN)},
 };
 
+/* Acks wait for an eighth of the prefetch, this long at most: both sides pay per frame and per
+ * packet, and the broker would otherwise deliver, and we forward, a handful at a time. */
+enum { ACK_PART = 8 };
+#define ACK_DELAY (2 * MONO_MS)
+
 struct consumer {
     struct link_user user;
     struct sm sm;
@@ -44,6 +49,8 @@ struct consumer {
     struct backoff backoff;
     struct event *timer; /* the next attempt */
     struct event *kick;  /* on_paused while there is nothing to cancel */
+    struct event *due;   /* gathered acks go out at the latest */
+    bool due_armed;
     bool want_paused, down_told;
 };
 
@@ -58,7 +65,9 @@ static void shut(struct consumer *c)
         event_free(c->timer);
     if (c->kick != NULL)
         event_free(c->kick);
-    c->timer = c->kick = NULL;
+    if (c->due != NULL)
+        event_free(c->due);
+    c->timer = c->kick = c->due = NULL;
 }
 
 static void release(struct consumer *c)
@@ -230,11 +239,25 @@ static void on_delivery(void *ctx, uint64_t tag, bool redelivered, struct messag
     leave(c);
 }
 
+/* True when what is gathered should go now. With the link stopping it is the last chance. */
+static bool is_time(struct consumer *c)
+{
+    const struct settle *s = &c->settle;
+    return s->urgent || s->n_done >= c->o.prefetch / ACK_PART || s->n_held == 0 ||
+           !link_is_up(c->link);
+}
+
 static void on_flush(void *ctx)
 {
     struct consumer *c = ctx;
+    struct timeval later = clock_timeval(ACK_DELAY);
     life_enter(&c->life);
-    consumer_flush(c);
+    if (is_time(c)) {
+        consumer_flush(c);
+    } else if (c->settle.n_done > 0 && !c->due_armed) {
+        c->due_armed = true;
+        evtimer_add(c->due, &later);
+    }
     settle_state(c);
     leave(c);
 }
@@ -271,6 +294,15 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     life_enter(&c->life);
     open_channel(c);
     leave(c);
+}
+
+static void on_due(evutil_socket_t fd, short what, void *arg)
+{
+    struct consumer *c = arg;
+    (void)fd;
+    (void)what;
+    c->due_armed = false;
+    consumer_flush(c);
 }
 
 static void on_kick(evutil_socket_t fd, short what, void *arg)
@@ -325,7 +357,8 @@ int consumer_new(struct link *l, const struct consumer_options *options, struct 
     snprintf(c->wanted_tag, sizeof c->wanted_tag, "%s", options->tag != NULL ? options->tag : "");
     c->timer = evtimer_new(link_base(l), on_timer, c);
     c->kick = event_new(link_base(l), -1, 0, on_kick, c);
-    if (c->timer == NULL || c->kick == NULL ||
+    c->due = evtimer_new(link_base(l), on_due, c);
+    if (c->timer == NULL || c->kick == NULL || c->due == NULL ||
         settle_init(&c->settle, 2u * options->prefetch) < 0) {
         consumer_free(c);
         return ERR_NOMEM;

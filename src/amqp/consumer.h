@@ -9,9 +9,10 @@
  *   - A delivery is settled exactly once, by consumer_ack or consumer_nack with its own tag. After
  * on_down all tags are stale: RabbitMQ delivers those messages again by itself, and settling one
  * sends nothing (CONSUMER_STALE).
- *   - Settlements are gathered and sent at the end of the loop's turn; acks that are without a gap
- * from the oldest unsettled delivery on become one ack with `multiple` (the broker pays per frame,
- * not per message).
+ *   - Settlements are gathered. Acks go out when an eighth of the prefetch is gathered, when
+ * nothing is held any more, or after 2 ms; nacks at the end of the loop's turn. Acks without a gap
+ * from the oldest unsettled delivery on become one with `multiple` (the broker pays per frame, not
+ * per message). Stopping the link sends them first.
  *   - Paused: the consumer is cancelled, its channel and unsettled deliveries stay; deliveries that
  * were under way still come (they may be nacked with requeue). Resumed, it consumes again once at
  * most a prefetch of deliveries is unsettled, so at most two prefetches are ever held.
@@ -88,7 +89,7 @@ bool consumer_is_up(const struct consumer *c);
 size_t consumer_unsettled(const struct consumer *c);
 uint64_t consumer_generation(const struct consumer *c);
 const char *consumer_state_name(const struct consumer *c);
-/* Sends gathered settlements now; they go by themselves at the end of the turn. */
+/* Sends gathered settlements now; they go by themselves (see above). */
 void consumer_flush(struct consumer *c);
 
 #endif

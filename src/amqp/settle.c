@@ -25,8 +25,8 @@ void settle_reset(struct settle *s)
     list_init(&s->free);
     list_init(&s->held);
     list_init(&s->done);
-    s->n_held = 0;
-    s->covered = false;
+    s->n_held = s->n_done = 0;
+    s->covered = s->urgent = false;
     for (uint32_t i = 0; i < s->n_slots; i++) {
         s->slots[i].tag = 0;
         s->slots[i].held = false;
@@ -63,6 +63,8 @@ int settle_decide(struct settle *s, uint32_t slot, uint64_t tag, enum settle_ver
     decided->held = false;
     decided->verdict = verdict;
     s->n_held--;
+    s->n_done++;
+    s->urgent = s->urgent || verdict != SETTLE_ACK;
     list_remove(&decided->node);
     /* Nacks in front of acks; see settle_next. */
     if (verdict == SETTLE_ACK)
@@ -75,6 +77,7 @@ int settle_decide(struct settle *s, uint32_t slot, uint64_t tag, enum settle_ver
 static void release(struct settle *s, struct settle_slot *slot)
 {
     slot->tag = 0;
+    s->n_done--;
     move(slot, &s->free);
 }
 
@@ -105,8 +108,10 @@ static bool take_covered(struct settle *s, struct settle_frame *out)
 int settle_next(struct settle *s, struct settle_frame *out)
 {
     struct list *first = list_first(&s->done);
-    if (first == NULL)
+    if (first == NULL) {
+        s->urgent = false;
         return 0;
+    }
     struct settle_slot *slot = LIST_ENTRY(first, struct settle_slot, node);
     *out = (struct settle_frame){.tag = slot->tag, .verdict = slot->verdict};
     if (slot->verdict != SETTLE_ACK) {

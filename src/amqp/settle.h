@@ -33,7 +33,9 @@ struct settle {
     struct settle_slot *slots;
     uint32_t n_slots;
     uint32_t n_held;
-    bool covered; /* no ack in `done` is older than every held delivery */
+    uint32_t n_done; /* decided, not sent */
+    bool urgent;     /* a nack is among them */
+    bool covered;    /* no ack in `done` is older than every held delivery */
     struct list free, held, done;
 };
 

@@ -566,6 +566,30 @@ START_TEST(what_is_confirmed_is_delivered)
 }
 END_TEST
 
+/* Acks that are still gathered when the link is stopped are sent before it closes. */
+START_TEST(stopping_sends_the_gathered_acks)
+{
+    struct rig *r = rig_up();
+    make_queue(r, "t.stop");
+    start_publisher(r, 50);
+    start_consumer(r, "t.stop", 400);
+    for (uintptr_t i = 0; i < 20; i++)
+        publish(r, "t.stop", i);
+    WAIT_UNTIL(r, r->n_deliveries == 20 && r->n_confirmed == 20);
+    for (int i = 0; i < 19; i++)
+        ck_assert_int_eq(consumer_ack(r->consumer, r->tags[i]), 0);
+    link_stop(r->link);
+    WAIT_UNTIL(r, r->n_stopped == 1);
+    link_start(r->link);
+    WAIT_UNTIL(r, r->n_deliveries == 21);
+    ck_assert(r->redelivered[20]);
+    run_for(r, 200);
+    ck_assert_int_eq(r->n_deliveries, 21);
+    r->n_stopped = 0;
+    rig_free(r);
+}
+END_TEST
+
 /* No queue: the return is told in place of the confirm, for the right one of several. */
 START_TEST(returns_name_the_right_publish)
 {
@@ -900,6 +924,7 @@ Suite *suite(void)
                                   a_frozen_broker_is_noticed,
                                   localhost_is_found,
                                   what_is_confirmed_is_delivered,
+                                  stopping_sends_the_gathered_acks,
                                   returns_name_the_right_publish,
                                   returns_are_matched_by_token,
                                   a_full_queue_nacks,
