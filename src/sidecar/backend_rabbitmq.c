@@ -251,13 +251,18 @@ static void destination_failed(struct backend_rabbitmq *b, const char *why)
               b->options.conf->work.queue, b->options.conf->work.exchange, why);
 }
 
+/* A message got through. What comes back from a named exchange from now on is that message's own
+ * fault. */
 static void destination_works(struct backend_rabbitmq *b)
 {
+    if (b->backoff.up_at == MONO_NEVER)
+        backoff_up(&b->backoff, loop_now());
+    if (b->sm.state == PAUSED)
+        return;
+    b->why[0] = '\0';
     if (b->sm.state != TRIAL)
         return;
-    backoff_up(&b->backoff, loop_now());
     sm_move(&b->sm, FLOWING);
-    b->why[0] = '\0';
     log_event(b->log, LOG_INFO, "work.resumed", "queue=" LOG_Q, b->options.conf->work.queue);
 }
 
@@ -336,6 +341,7 @@ static void on_returned(void *ctx, void *cookie, uint16_t code, struct text why)
     } else {
         d->returned_at = b->stats.confirmed + 1;
         lane_put(&b->later, d);
+        snprintf(b->why, sizeof b->why, "%s", text);
         arm_retry(b);
     }
 }

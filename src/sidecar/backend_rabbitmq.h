@@ -70,7 +70,7 @@ void backend_rabbitmq_drain(struct backend_rabbitmq *b);
 /* The intake's deliveries went stale: forgets those that are not at RabbitMQ. */
 void backend_rabbitmq_drop_stale(struct backend_rabbitmq *b);
 
-/* "flowing", "paused", "trial"; and why it is paused, "" when it is not. */
+/* "flowing", "paused", "trial"; and why nothing gets through, "" when something does. */
 const char *backend_rabbitmq_state(const struct backend_rabbitmq *b);
 const char *backend_rabbitmq_reason(const struct backend_rabbitmq *b);
 void backend_rabbitmq_stats(const struct backend_rabbitmq *b, struct backend_rabbitmq_stats *out);
