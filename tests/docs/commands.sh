@@ -4,7 +4,7 @@ set -eu
 cd "$1"
 echo "1..2"
 failed=0
-missing=$(grep -oE '(scripts|\.ci|tests|config|deploy|docs|src|include)/[A-Za-z0-9_./-]*[A-Za-z0-9_/]' README.md |
+missing=$(grep -oP '(?<![\w/.-])(scripts|\.ci|tests|config|deploy|docs|src|include)/[A-Za-z0-9_./-]*[A-Za-z0-9_/]' README.md |
     sort -u | while read -r path; do [ -e "$path" ] || echo "$path"; done)
 if [ -z "$missing" ]; then
     echo "ok 1 - every path in README.md exists"
