@@ -26,6 +26,15 @@ enum step {
 
 enum { MAX_ARGS = 16 };
 
+/* What is known so far about an exchange of the user's own. */
+struct exchange_guess {
+    char type[128];
+    bool transient, auto_delete, internal;
+    unsigned n_asked;
+};
+
+enum { MAX_GUESSES = 8 };
+
 struct topology {
     struct life life;
     struct link *link;
@@ -35,7 +44,8 @@ struct topology {
     struct channel *ch;
     struct event *deadline;
     struct event *kick; /* the result, when it is there before the first question */
-    struct buf problems, notes;
+    struct exchange_guess guess;
+    struct buf problems, warnings, notes;
     unsigned n_created;
     bool no_memory, done;
 };
@@ -55,6 +65,7 @@ static void shut(struct topology *t)
 static void release(struct topology *t)
 {
     buf_fini(&t->problems);
+    buf_fini(&t->warnings);
     buf_fini(&t->notes);
     free(t);
 }
@@ -99,6 +110,7 @@ static void finish(struct topology *t, enum topology_result result)
     struct topology_report report = {
         .result = t->no_memory ? TOPOLOGY_LOST : result,
         .problems = t->problems.p != NULL ? t->problems.p : "",
+        .warnings = t->warnings.p != NULL ? t->warnings.p : "",
         .notes = t->notes.p != NULL ? t->notes.p : "",
         .n_created = t->n_created,
     };
@@ -137,18 +149,65 @@ static struct text bare_value(struct text t)
     return (struct text){a, b != NULL ? (size_t)(b - a) : left};
 }
 
+struct difference {
+    struct text arg, received, exists;
+};
+
+/* False when the words are of another form. */
+static bool read_difference(const char *words, struct difference *out)
+{
+    out->arg = between(words, "inequivalent arg '", "'");
+    out->received = bare_value(between(words, "received ", " but current is "));
+    out->exists = bare_value(between(words, "but current is ", "\n"));
+    return out->arg.p != NULL && out->received.p != NULL && out->exists.p != NULL;
+}
+
 static void report_difference(struct topology *t, const char *words)
 {
-    struct text arg = between(words, "inequivalent arg '", "'");
-    struct text received = bare_value(between(words, "received ", " but current is "));
-    struct text exists = bare_value(between(words, "but current is ", "\n"));
+    struct difference d;
     char said[512];
-    if (arg.p == NULL || received.p == NULL || exists.p == NULL)
+    if (!read_difference(words, &d))
         snprintf(said, sizeof said, "differs from the configuration: %s", words);
     else
-        snprintf(said, sizeof said, "exists with %.*s %.*s, configured %.*s", (int)arg.n, arg.p,
-                 (int)exists.n, exists.p, (int)received.n, received.p);
+        snprintf(said, sizeof said, "exists with %.*s %.*s, configured %.*s", (int)d.arg.n, d.arg.p,
+                 (int)d.exists.n, d.exists.p, (int)d.received.n, d.received.p);
     line(t, &t->problems, said);
+}
+
+/* Takes a difference over into what is known of a user's exchange; true when it is worth asking
+ * again. */
+static bool take_difference(struct topology *t, const char *words)
+{
+    struct exchange_guess *g = &t->guess;
+    struct difference d;
+    char said[512];
+    if (!read_difference(words, &d) || ++g->n_asked > MAX_GUESSES)
+        return false;
+    bool set = text_equal(d.exists, text_of("true"));
+    if (text_equal(d.arg, text_of("type"))) {
+        snprintf(g->type, sizeof g->type, "%.*s", (int)d.exists.n, d.exists.p);
+    } else if (text_equal(d.arg, text_of("durable"))) {
+        g->transient = !set;
+    } else if (text_equal(d.arg, text_of("auto_delete"))) {
+        g->auto_delete = set;
+    } else if (text_equal(d.arg, text_of("internal"))) {
+        g->internal = set;
+    } else {
+        if (text_equal(d.arg, text_of("alternate-exchange"))) {
+            snprintf(said, sizeof said,
+                     "has the alternate exchange '%.*s': what it takes counts as delivered",
+                     (int)d.exists.n, d.exists.p);
+            line(t, &t->warnings, said);
+        }
+        return false;
+    }
+    return true;
+}
+
+/* The kind of exchange is the user's business: no configuration of ours can differ from it. */
+static bool is_users_exchange(const struct topology_object *o)
+{
+    return o->kind == TOPOLOGY_EXCHANGE && o->type == NULL;
 }
 
 /* Questions. */
@@ -158,6 +217,7 @@ static void ask(struct topology *t);
 static void next_object(struct topology *t)
 {
     t->at++;
+    t->guess = (struct exchange_guess){.type = "direct"};
     t->step = EXISTS;
     ask(t);
 }
@@ -194,6 +254,11 @@ static void on_refused(struct topology *t, const struct loss *why)
             return;
         }
         line(t, &t->problems, "does not exist");
+    } else if (t->step == COMPARE && is_users_exchange(o)) {
+        if (why->code == 406 && take_difference(t, why->text)) {
+            ask(t);
+            return;
+        }
     } else if (t->step == COMPARE && why->code == 406) {
         report_difference(t, why->text);
     } else if (t->step == COMPARE && why->code == 403) {
@@ -255,9 +320,11 @@ static int ask_exchange(struct topology *t, const struct topology_object *o)
     amqp_table_entry_t entries[MAX_ARGS];
     amqp_exchange_declare_t declare = {
         .exchange = lib_bytes(text_of(o->name)),
-        .type = lib_bytes(text_of(o->type != NULL ? o->type : "direct")),
+        .type = lib_bytes(text_of(is_users_exchange(o) ? t->guess.type : o->type)),
         .passive = t->step == EXISTS,
-        .durable = !o->transient,
+        .durable = is_users_exchange(o) ? !t->guess.transient : !o->transient,
+        .auto_delete = is_users_exchange(o) && t->guess.auto_delete,
+        .internal = is_users_exchange(o) && t->guess.internal,
     };
     if (t->step != EXISTS)
         declare.arguments = (amqp_table_t){fill_args(o, entries), entries};
@@ -343,6 +410,7 @@ int topology_run(struct link *l, const struct topology_job *job, struct topology
         return ERR_NOMEM;
     t->link = l;
     t->job = *job;
+    t->guess = (struct exchange_guess){.type = "direct"};
     t->deadline = evtimer_new(link_base(l), on_deadline, t);
     t->kick = event_new(link_base(l), -1, 0, on_kick, t);
     if (t->deadline == NULL || t->kick == NULL) {

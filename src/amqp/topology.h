@@ -7,8 +7,10 @@
  * configured: an equal one is left as it is, a different one is refused with 406, whose words
  * become a line such as: queue 'harbinger.work' exists with x-max-priority 10, configured 2.
  * `check` does the same for things that exist, since declaring what exists changes nothing. 403 (no
- * configure permission) leaves what the passive question told, with a note. Bindings cannot be
- * asked for: `declare` binds (idempotent), `check` notes nothing.
+ * configure permission) leaves what the passive question told, with a note. An exchange of the
+ * user's own is declared as it turns out to be, one difference after the other, only to learn
+ * whether it has an alternate exchange: what that takes is confirmed and never returned. Bindings
+ * cannot be asked for: `declare` binds (idempotent), `check` notes nothing.
  */
 #ifndef HARBINGER_AMQP_TOPOLOGY_H
 #define HARBINGER_AMQP_TOPOLOGY_H
@@ -35,8 +37,9 @@ struct topology_arg {
 /* Texts and arguments are borrowed until the result. */
 struct topology_object {
     enum topology_kind kind;
-    const char *name;        /* queue or exchange; of a binding: the queue */
-    const char *type;        /* exchange: "fanout", ...; of a binding: the exchange it binds to */
+    const char *name; /* queue or exchange; of a binding: the queue */
+    const char *type; /* exchange: "fanout", ..., or NULL: one of the user's own, whose kind is
+                         found out; of a binding: the exchange it binds to */
     const char *routing_key; /* binding only; NULL means "" */
     bool transient;          /* not durable */
     bool any_arguments;      /* a queue of the user's own: only that it exists matters, whatever its
@@ -57,6 +60,7 @@ enum topology_result {
 struct topology_report {
     enum topology_result result;
     const char *problems; /* terminated lines, "" when there are none; valid during the callback */
+    const char *warnings; /* what works and yet may lose messages: an alternate exchange */
     const char *notes;    /* what was created, what could not be compared */
     unsigned n_created;
 };

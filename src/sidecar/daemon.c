@@ -16,6 +16,9 @@
 
 #define TICK (1 * MONO_S)
 
+/* Some senders signal a process and its group in one go: that is one order to stop, not two. */
+#define SAME_SIGNAL (100 * MONO_MS)
+
 static const struct sm_state states[] = {
     [DAEMON_STARTING] = {"starting", SM_TO(DAEMON_RUNNING) | SM_TO(DAEMON_CLOSING)},
     [DAEMON_RUNNING] = {"running", SM_TO(DAEMON_DRAINING)},
@@ -94,9 +97,12 @@ static void on_stop_signal(evutil_socket_t signal, short what, void *ctx)
 {
     struct daemon *d = ctx;
     if (d->sm.state == DAEMON_STARTING || d->sm.state == DAEMON_RUNNING) {
+        d->stop_told_at = loop_now();
         start_draining(d, signal == SIGTERM ? "SIGTERM" : "SIGINT");
         return;
     }
+    if (loop_now() - d->stop_told_at < SAME_SIGNAL)
+        return;
     log_event(log_of(d), LOG_WARN, "stopped.at_once", "reason=" LOG_Q, "second signal");
     _exit(EXIT_FAILURE);
 }

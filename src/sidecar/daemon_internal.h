@@ -36,6 +36,7 @@ struct daemon {
     struct sm sm;
     int result; /* of daemon_run */
     mono_t started_at;
+    mono_t stop_told_at; /* the first SIGTERM or SIGINT */
 
     struct logfile log;
     struct event_base *base;

@@ -27,6 +27,7 @@ static void on_topology(void *ctx, const struct topology_report *report)
     d->topology = NULL;
     if (report->result == TOPOLOGY_LOST)
         return;
+    log_lines(d, LOG_WARN, "topology.warning", report->warnings);
     log_lines(d, LOG_INFO, "topology.note", report->notes);
     bool first = d->sm.state == DAEMON_STARTING;
     log_lines(d, first ? LOG_ERROR : LOG_WARN, "topology.problem", report->problems);

@@ -50,6 +50,7 @@ struct rig {
     int n_reports;
     enum topology_result result;
     char problems[2000], notes[2000];
+    char warnings[1024];
     unsigned n_created;
 
     bool free_in_callback;
@@ -239,6 +240,7 @@ static void on_report(void *ctx, const struct topology_report *report)
     r->n_created = report->n_created;
     snprintf(r->problems, sizeof r->problems, "%s", report->problems);
     snprintf(r->notes, sizeof r->notes, "%s", report->notes);
+    snprintf(r->warnings, sizeof r->warnings, "%s", report->warnings);
     topology_free(r->topology);
     r->topology = NULL;
 }
@@ -777,6 +779,39 @@ START_TEST(an_alarm_blocks_and_unblocks)
 }
 END_TEST
 
+/* An exchange of the user's own may be of any kind; an alternate exchange behind it is found and
+ * told. */
+START_TEST(users_exchange_may_be_anything_and_its_alternate_is_told)
+{
+    struct rig *r = rig_up();
+    const struct topology_arg alternate[] = {{.name = "alternate-exchange", .text = "t.eater"}};
+    struct topology_object made[] = {
+        {.kind = TOPOLOGY_EXCHANGE,
+         .name = "t.topic",
+         .type = "topic",
+         .transient = true,
+         .args = alternate,
+         .n_args = 1},
+        {.kind = TOPOLOGY_EXCHANGE, .name = "t.headers", .type = "headers"},
+    };
+    struct topology_object asked[] = {
+        {.kind = TOPOLOGY_EXCHANGE, .name = "t.topic", .must_exist = true},
+        {.kind = TOPOLOGY_EXCHANGE, .name = "t.headers", .must_exist = true},
+        {.kind = TOPOLOGY_EXCHANGE, .name = "t.missing", .must_exist = true},
+    };
+    run_topology(r, TOPOLOGY_DECLARE, made, 2);
+    ck_assert_int_eq(r->result, TOPOLOGY_OK);
+    run_topology(r, TOPOLOGY_DECLARE, asked, 2);
+    ck_assert_int_eq(r->result, TOPOLOGY_OK);
+    ck_assert_str_eq(r->warnings,
+                     "exchange 't.topic' has the alternate exchange 't.eater': what it "
+                     "takes counts as delivered\n");
+    run_topology(r, TOPOLOGY_DECLARE, asked, 3);
+    ck_assert_str_eq(r->problems, "exchange 't.missing' does not exist\n");
+    rig_free(r);
+}
+END_TEST
+
 /* Declare makes what is missing, finds differences in words, and changes nothing that exists; check
  * only asks. */
 START_TEST(topology_is_made_checked_and_never_changed)
@@ -933,6 +968,7 @@ Suite *suite(void)
                                   a_deleted_queue_is_seen_and_awaited,
                                   a_paused_consumer_keeps_what_it_holds,
                                   an_alarm_blocks_and_unblocks,
+                                  users_exchange_may_be_anything_and_its_alternate_is_told,
                                   topology_is_made_checked_and_never_changed,
                                   extreme_headers_pass,
                                   a_large_body_passes,
