@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "base/sm.h"
 #include "port/backend_impl.h"
-#include "sidecar/held.h"
+#include "sidecar/dispatch.h"
 #include "sidecar/loop.h"
 #include "sidecar/outgoing.h"
 
@@ -26,21 +26,6 @@ static const struct sm_state states[] = {
     [FLOWING] = {"flowing", SM_TO(PAUSED)},
     [PAUSED] = {"paused", SM_TO(TRIAL)},
     [TRIAL] = {"trial", SM_TO(FLOWING) | SM_TO(PAUSED)},
-};
-
-/* A message on its way to RabbitMQ, from submit until it is settled. */
-struct dispatch {
-    struct list all;  /* every dispatch of this backend */
-    struct list lane; /* the lane it waits in; alone while a publisher has it */
-    struct backend_rabbitmq *backend;
-    struct held *held;
-    const char *reason;
-    unsigned level;
-    bool keep_priority;
-    uint64_t returned_at; /* count of confirms when it was last returned; 0: never */
-    char *parked_reason;  /* NULL unless it is to be parked */
-    size_t n_id, n_key;
-    char text[]; /* id, then key */
 };
 
 struct backend_rabbitmq {
@@ -67,94 +52,27 @@ struct backend_rabbitmq {
 
 static void pump(struct backend_rabbitmq *b);
 
-/* ---- dispatches ---- */
-
-static struct dispatch *dispatch_new(struct backend_rabbitmq *b, struct held *h,
-                                     const struct ticket *t)
-{
-    struct dispatch *d = malloc(sizeof *d + t->id.n + t->key.n);
-    if (d == NULL)
-        return NULL;
-    *d = (struct dispatch){
-        .backend = b,
-        .held = h,
-        .reason = t->reason,
-        .level = t->level,
-        .keep_priority = t->keep_priority,
-        .n_id = t->id.n,
-        .n_key = t->key.n,
-    };
-    memcpy(d->text, t->id.p, t->id.n);
-    memcpy(d->text + t->id.n, t->key.p, t->key.n);
-    list_init(&d->lane);
-    list_push_back(&b->all, &d->all);
-    return d;
-}
-
-static void dispatch_free(struct dispatch *d)
-{
-    list_remove(&d->lane);
-    list_remove(&d->all);
-    free(d->parked_reason);
-    free(d);
-}
-
-static void settle(struct dispatch *d, enum held_settlement how)
-{
-    struct held *h = d->held;
-    dispatch_free(d);
-    held_settle(h, how);
-}
-
 /* Not at RabbitMQ, and no use trying: true when it is gone. */
-static bool drop_if_useless(struct dispatch *d, mono_t now)
+static bool drop_if_useless(struct backend_rabbitmq *b, struct dispatch *d, mono_t now)
 {
-    struct backend_rabbitmq *b = d->backend;
     if (held_is_stale(d->held) || b->draining) {
-        settle(d, HELD_REQUEUE);
+        dispatch_settle(d, HELD_REQUEUE);
         return true;
     }
     if (held_is_expired(d->held, now)) {
         b->stats.expired++;
-        settle(d, HELD_DISCARD);
+        dispatch_settle(d, HELD_DISCARD);
         return true;
     }
     return false;
 }
 
-static void lane_put(struct list *lane, struct dispatch *d)
-{
-    list_remove(&d->lane);
-    list_push_back(lane, &d->lane);
-}
-
-static struct dispatch *lane_first(struct list *lane)
-{
-    struct list *node = list_first(lane);
-    return node != NULL ? LIST_ENTRY(node, struct dispatch, lane) : NULL;
-}
-
-static void lane_move_all(struct list *from, struct list *to)
-{
-    struct dispatch *d;
-    while ((d = lane_first(from)) != NULL)
-        lane_put(to, d);
-}
-
-static void lane_drop_useless(struct list *lane, mono_t now)
+static void lane_drop_useless(struct backend_rabbitmq *b, struct list *lane, mono_t now)
 {
     for (struct list *node = lane->next, *next; node != lane; node = next) {
         next = node->next;
-        drop_if_useless(LIST_ENTRY(node, struct dispatch, lane), now);
+        drop_if_useless(b, LIST_ENTRY(node, struct dispatch, lane), now);
     }
-}
-
-static size_t lane_count(const struct list *lane)
-{
-    size_t n = 0;
-    for (const struct list *node = lane->next; node != lane; node = node->next)
-        n++;
-    return n;
 }
 
 /* ---- publishing one ---- */
@@ -182,8 +100,8 @@ static int publish_as(struct backend_rabbitmq *b, struct publisher *p, struct di
     const struct conf *conf = b->options.conf;
     struct outgoing o = {
         .message = d->held->message,
-        .id = {d->text, d->n_id},
-        .key = {d->text + d->n_id, d->n_key},
+        .id = dispatch_id(d),
+        .key = dispatch_key(d),
         .reason = d->reason,
         .level = d->level,
         .priority =
@@ -266,9 +184,8 @@ static void destination_works(struct backend_rabbitmq *b)
     log_event(b->log, LOG_INFO, "work.resumed", "queue=" LOG_Q, b->options.conf->work.queue);
 }
 
-static void park(struct dispatch *d, const char *reason)
+static void park(struct backend_rabbitmq *b, struct dispatch *d, const char *reason)
 {
-    struct backend_rabbitmq *b = d->backend;
     free(d->parked_reason);
     d->parked_reason = strdup(reason);
     if (d->parked_reason == NULL) {
@@ -279,9 +196,8 @@ static void park(struct dispatch *d, const char *reason)
     lane_put(&b->suspects, d);
 }
 
-static void parking_failed(struct dispatch *d, const char *why)
+static void parking_failed(struct backend_rabbitmq *b, struct dispatch *d, const char *why)
 {
-    struct backend_rabbitmq *b = d->backend;
     b->stats.parking_failed++;
     lane_put(&b->stuck, d);
     arm(b->parking_retry, PARKING_RETRY);
@@ -290,17 +206,38 @@ static void parking_failed(struct dispatch *d, const char *why)
               b->options.conf->parked.queue, (int)d->n_id, d->text, why, d->parked_reason);
 }
 
-/* 404 and 403 are about the exchange; every other refusal is about something that one message
- * brought along. */
-static bool is_destination_failure(const struct loss *why)
+/* Behind a named exchange one message's routing key may be what leads nowhere, or what we may not
+ * write to. It is told from the exchange's own failure by what happens to the others: refused again
+ * while they get through, it is parked. */
+static void blame_or_wait(struct backend_rabbitmq *b, struct dispatch *d, const char *why)
 {
-    return why->kind == LOSS_CHANNEL && (why->code == 404 || why->code == 403);
+    if (d->refused_at != 0 && b->stats.confirmed + 1 > d->refused_at) {
+        park(b, d, why);
+        return;
+    }
+    d->refused_at = b->stats.confirmed + 1;
+    lane_put(&b->later, d);
+    snprintf(b->why, sizeof b->why, "%s", why);
+    arm_retry(b);
 }
 
-static bool is_message_failure(const struct loss *why)
+static bool is_access_refused(const struct loss *why)
+{
+    return why->kind == LOSS_CHANNEL && why->code == 403;
+}
+
+/* No such exchange, or no right to it. */
+static bool is_destination_failure(const struct backend_rabbitmq *b, const struct loss *why)
+{
+    return (why->kind == LOSS_CHANNEL && why->code == 404) ||
+           (is_access_refused(why) && !has_exchange(b));
+}
+
+/* Every other refusal is about something that one message brought along. */
+static bool is_message_failure(const struct backend_rabbitmq *b, const struct loss *why)
 {
     if (why->kind == LOSS_CHANNEL)
-        return !is_destination_failure(why);
+        return !is_destination_failure(b, why);
     return why->kind == LOSS_CONNECTION && why->code >= 501 && why->code != 530;
 }
 
@@ -312,14 +249,14 @@ static void on_confirmed(void *ctx, void *cookie)
     struct dispatch *d = cookie;
     if (d->parked_reason != NULL) {
         b->stats.parked++;
-        log_event(b->log, LOG_WARN, "parked", "queue=" LOG_Q " id=%.*s key=" LOG_Q " reason=" LOG_Q,
-                  b->options.conf->parked.queue, (int)d->n_id, d->text,
-                  d->n_key > 0 ? "see header " OUTGOING_KEY : "", d->parked_reason);
+        log_event(b->log, LOG_WARN, "parked", "queue=" LOG_Q " id=%.*s key=%.*s reason=" LOG_Q,
+                  b->options.conf->parked.queue, (int)d->n_id, d->text, (int)d->n_key,
+                  dispatch_key(d).p, d->parked_reason);
     } else {
         b->stats.confirmed++;
         destination_works(b);
     }
-    settle(d, HELD_ACK);
+    dispatch_settle(d, HELD_ACK);
 }
 
 /* With the default exchange a return means that the queue is missing; with a named one it may be
@@ -332,17 +269,12 @@ static void on_returned(void *ctx, void *cookie, uint16_t code, struct text why)
     b->stats.returned++;
     snprintf(text, sizeof text, "returned (%u): %.*s", code, (int)why.n, why.p);
     if (d->parked_reason != NULL) {
-        parking_failed(d, text);
+        parking_failed(b, d, text);
     } else if (!has_exchange(b)) {
         lane_put(&b->resend, d);
         destination_failed(b, text);
-    } else if (d->returned_at != 0 && b->stats.confirmed + 1 > d->returned_at) {
-        park(d, text);
     } else {
-        d->returned_at = b->stats.confirmed + 1;
-        lane_put(&b->later, d);
-        snprintf(b->why, sizeof b->why, "%s", text);
-        arm_retry(b);
+        blame_or_wait(b, d, text);
     }
 }
 
@@ -352,7 +284,7 @@ static void on_nacked(void *ctx, void *cookie)
     struct dispatch *d = cookie;
     b->stats.nacked++;
     if (d->parked_reason != NULL) {
-        parking_failed(d, "nacked: the queue is full or failed");
+        parking_failed(b, d, "nacked: the queue is full or failed");
         return;
     }
     lane_put(&b->resend, d);
@@ -363,7 +295,7 @@ static void on_main_lost(void *ctx, void *cookie, const struct loss *why)
 {
     struct backend_rabbitmq *b = ctx;
     b->stats.lost++;
-    lane_put(is_message_failure(why) ? &b->suspects : &b->resend, cookie);
+    lane_put(is_message_failure(b, why) ? &b->suspects : &b->resend, cookie);
 }
 
 static void on_single_lost(void *ctx, void *cookie, const struct loss *why)
@@ -373,16 +305,17 @@ static void on_single_lost(void *ctx, void *cookie, const struct loss *why)
     char text[320];
     loss_format(why, text, sizeof text);
     b->stats.lost++;
-    if (!is_message_failure(why) && !is_destination_failure(why)) {
-        list_remove(&d->lane);
-        list_push_front(&b->suspects, &d->lane);
+    if (!is_message_failure(b, why) && !is_destination_failure(b, why)) {
+        lane_put_first(&b->suspects, d);
     } else if (d->parked_reason != NULL) {
-        parking_failed(d, text);
-    } else if (is_destination_failure(why)) {
+        parking_failed(b, d, text);
+    } else if (is_destination_failure(b, why)) {
         lane_put(&b->resend, d);
         destination_failed(b, text);
+    } else if (is_access_refused(why)) {
+        blame_or_wait(b, d, text);
     } else {
-        park(d, text);
+        park(b, d, text);
     }
 }
 
@@ -391,7 +324,7 @@ static void on_main_down(void *ctx, const struct loss *why)
     struct backend_rabbitmq *b = ctx;
     char text[320];
     loss_format(why, text, sizeof text);
-    if (is_destination_failure(why))
+    if (is_destination_failure(b, why))
         destination_failed(b, text);
 }
 
@@ -408,7 +341,7 @@ static bool publish_head(struct backend_rabbitmq *b, struct publisher *p, struct
     struct dispatch *d = lane_first(lane);
     if (d == NULL)
         return false;
-    if (drop_if_useless(d, loop_now()))
+    if (drop_if_useless(b, d, loop_now()))
         return true;
     int r = publish(b, p, d);
     if (r == PUBLISHER_FULL || r == PUBLISHER_DOWN || r == ERR_NOMEM)
@@ -416,9 +349,9 @@ static bool publish_head(struct backend_rabbitmq *b, struct publisher *p, struct
     if (r == 0)
         return true;
     if (d->parked_reason != NULL)
-        parking_failed(d, "its headers do not fit into a frame");
+        parking_failed(b, d, "its headers do not fit into a frame");
     else
-        park(d, "its headers do not fit into a frame");
+        park(b, d, "its headers do not fit into a frame");
     return true;
 }
 
@@ -468,14 +401,14 @@ static int submit(struct backend *port, void *message, const struct ticket *tick
     if (b->sm.state != FLOWING || !list_empty(&b->resend) || b->draining ||
         !publisher_is_up(b->main) || !publisher_has_room(b->main, message_bytes(h->message)))
         return BACKEND_FULL;
-    struct dispatch *d = dispatch_new(b, h, ticket);
+    struct dispatch *d = dispatch_new(&b->all, h, ticket);
     if (d == NULL)
         return ERR_NOMEM;
     int r = publish(b, b->main, d);
     if (r == 0)
         return 0;
     if (r == PUBLISHER_TOO_BIG || r == ERR_INVALID) {
-        park(d, "its headers do not fit into a frame");
+        park(b, d, "its headers do not fit into a frame");
         pump(b);
         return 0;
     }
@@ -551,7 +484,7 @@ void backend_rabbitmq_free(struct backend_rabbitmq *b)
     publisher_free(b->single);
     b->draining = true;
     while (!list_empty(&b->all))
-        settle(LIST_ENTRY(list_first(&b->all), struct dispatch, all), HELD_REQUEUE);
+        dispatch_settle(LIST_ENTRY(list_first(&b->all), struct dispatch, all), HELD_REQUEUE);
     if (b->retry != NULL)
         event_free(b->retry);
     if (b->parking_retry != NULL)
@@ -569,7 +502,7 @@ void backend_rabbitmq_drop_stale(struct backend_rabbitmq *b)
 {
     struct list *const lanes[] = {&b->resend, &b->later, &b->suspects, &b->stuck};
     for (size_t i = 0; i < ARRAY_SIZE(lanes); i++)
-        lane_drop_useless(lanes[i], loop_now());
+        lane_drop_useless(b, lanes[i], loop_now());
 }
 
 void backend_rabbitmq_drain(struct backend_rabbitmq *b)

@@ -6,14 +6,18 @@
  * can go wrong:
  *
  *   the destination fails   queue missing (returned), full or dead (nacked), exchange missing
- * (404), no right (403): everything waits; after 1..30 s one message tries again (trial), then the
- * rest the link is lost        what was unconfirmed is published again when it is back, from memory
+ *                           (404), no right to it (403): everything waits; after 1..30 s one
+ *                           message tries again (trial), then the rest
+ *   the link is lost        what was unconfirmed is published again when it is back, from memory
  *   a message is refused    RabbitMQ closes the channel (406 user id, 311 too large, ...) and does
- * not say which one it was: all unconfirmed are *suspects* and go singly over a channel of their
- * own; the one that closes that too is parked, with RabbitMQ's words with a named exchange   a
- * returned message is tried again; when it is returned twice while others got through, it is the
- * message's fault, and it is parked parking fails           the message stays unacked in its one
- * slot of the window; an alert is logged; tried again every 30 s
+ *                           not say which one it was: all unconfirmed are suspects and go singly
+ *                           over a channel of their own; the one that closes that too is parked,
+ *                           with RabbitMQ's words
+ *   with a named exchange   a message that is returned, or that we may not write (403), is tried
+ *                           again; refused a second time while others got through, it is the
+ *                           message's own fault, and it is parked
+ *   parking fails           the message stays unacked in its one slot of the window; an alert is
+ *                           logged; it is tried again every 30 s
  *
  *   flowing -> paused -> trial -> flowing | paused
  */

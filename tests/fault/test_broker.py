@@ -197,7 +197,7 @@ def deleted_and_recreated_intake_is_consumed_again():
         first = oracle.publish(300)
         oracle.wait_forwarded(daemon)
         ctl("delete_queue", INTAKE)
-        daemon.wait_log("event=intake.down")
+        daemon.wait_log("event=consumer.down queue=harbinger.intake")
         with harness.connect() as connection:
             connection.channel().queue_declare(INTAKE, durable=True)
         wait_until(lambda: daemon.status()["intake"]["state"] == "consuming", 40,

@@ -108,7 +108,7 @@ def loss_of_the_reports_queue_stops_learning_only():
         first = oracle.publish(200)
         oracle.wait_forwarded(daemon)
         ctl("delete_queue", REPORTS)
-        daemon.wait_log("event=reports.down")
+        daemon.wait_log("event=consumer.down queue=harbinger.reports")
         second = oracle.publish(500, 200)
         oracle.settle(daemon, [first, second])
         equal(daemon.process.poll(), None, "exit code")
