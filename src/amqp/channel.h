@@ -6,11 +6,11 @@
  *
  * Rules
  *   - Synchronous methods queue up and go out one at a time; asynchronous ones (publish, ack, nack)
- * go at once.
+ *     go at once.
  *   - on_closed is the last callback (the broker closed it, or the connection ended); calls under
- * way are not answered then.
+ *     way are not answered then.
  *   - channel_free in any callback is fine; an open channel says channel.close and its number stays
- * taken until the broker's answer.
+ *     taken until the broker's answer.
  *   - Callbacks come from the loop only.
  */
 #ifndef HARBINGER_AMQP_CHANNEL_H

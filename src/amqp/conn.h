@@ -9,11 +9,12 @@
  *
  * Rules
  *   - Frames are written into one buffer during a turn of the loop and handed to the socket at its
- * end.
+ *     end.
  *   - One limit over the whole handshake, one over close. Any byte received counts as life; two
- * heartbeat intervals without one end it. Heartbeats go out when nothing else did, also in closing.
+ *     heartbeat intervals without one end it. Heartbeats go out when nothing else did, also in
+ *     closing.
  *   - Callbacks come from the loop only; conn_free may be called in any of them. on_closed is the
- * last one.
+ *     last one.
  */
 #ifndef HARBINGER_AMQP_CONN_H
 #define HARBINGER_AMQP_CONN_H

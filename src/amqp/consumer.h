@@ -7,17 +7,17 @@
  *
  * Rules
  *   - A delivery is settled exactly once, by consumer_ack or consumer_nack with its own tag. After
- * on_down all tags are stale: RabbitMQ delivers those messages again by itself, and settling one
- * sends nothing (CONSUMER_STALE).
+ *     on_down all tags are stale: RabbitMQ delivers those messages again by itself, and settling
+ *     one sends nothing (CONSUMER_STALE).
  *   - Settlements are gathered. Acks go out when an eighth of the prefetch is gathered, when
- * nothing is held any more, or after 2 ms; nacks at the end of the loop's turn. Acks without a gap
- * from the oldest unsettled delivery on become one with `multiple` (the broker pays per frame, not
- * per message). Stopping the link sends them first.
+ *     nothing is held any more, or after 2 ms; nacks at the end of the loop's turn. Acks without a
+ *     gap from the oldest unsettled delivery on become one with `multiple` (the broker pays per
+ *     frame, not per message). Stopping the link sends them first.
  *   - Paused: the consumer is cancelled, its channel and unsettled deliveries stay; deliveries that
- * were under way still come (they may be nacked with requeue). Resumed, it consumes again once at
- * most a prefetch of deliveries is unsettled, so at most two prefetches are ever held.
+ *     were under way still come (they may be nacked with requeue). Resumed, it consumes again once
+ *     at most a prefetch of deliveries is unsettled, so at most two prefetches are ever held.
  *   - No function here runs a callback before it returns. consumer_free may be called in a
- * callback.
+ *     callback.
  */
 #ifndef HARBINGER_AMQP_CONSUMER_H
 #define HARBINGER_AMQP_CONSUMER_H

@@ -7,13 +7,13 @@
  *
  * Rules
  *   - Nothing blocks: names are resolved by libevent's evdns, the handshake has one limit over all
- * of it, close has one.
+ *     of it, close has one.
  *   - No function here runs a callback before it returns; callbacks come from the event loop only.
- * Anything may be freed from inside any callback, the link included: memory is released when the
- * callback stack has unwound.
+ *     Anything may be freed from inside any callback, the link included: memory is released when
+ *     the callback stack has unwound.
  *   - `generation` counts the ups; what belonged to an older one (channels, delivery tags) is dead.
  *   - A refusal (login 403, virtual host 530) waits refused_backoff instead of the short delay, and
- * is logged with the broker's words. A forced close (320) is an ordinary loss.
+ *     is logged with the broker's words. A forced close (320) is an ordinary loss.
  *   - Consumers, publishers and topologies on a link must be freed before it.
  */
 #ifndef HARBINGER_AMQP_LINK_H

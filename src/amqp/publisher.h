@@ -4,10 +4,10 @@
  * callbacks.
  *
  *   confirmed   RabbitMQ owns it
- *   returned    no queue took it (mandatory, always set): told in place of its confirm, which
- * follows the return nacked      RabbitMQ could not take it (full queue with reject-publish, dead
- * queue process) lost        channel or connection went first: it may have arrived or not; told in
- * publish order
+ *   returned    no queue took it (mandatory is always set): told in place of its confirm, which
+ *               follows the return
+ *   nacked      RabbitMQ could not take it (full queue with reject-publish, dead queue process)
+ *   lost        channel or connection went first: it may have arrived or not; told in publish order
  *
  * Which one was returned: a return carries no tag, but the content itself. The caller names a token
  * that it also put into the header `x-harbinger-id`; a publish without one is known by a hash over
@@ -18,13 +18,13 @@
  *
  * Rules
  *   - The window is in messages and in bytes: an alarm at the broker is only heard of after the
- * first publish, so unconfirmed bytes are bounded by us.
+ *     first publish, so unconfirmed bytes are bounded by us.
  *   - Properties and body are copied into the write buffer; the caller keeps its message until the
- * callback.
+ *     callback.
  *   - No confirm for the oldest within confirm_timeout: the link is restarted (the broker, or the
- * path to it, is dead or blocked); while the broker says `blocked` the clock stands still.
+ *     path to it, is dead or blocked); while the broker says `blocked` the clock stands still.
  *   - No function here runs a callback before it returns. publisher_publish may be called in any
- * callback, and publisher_free too: then the rest of the window is dropped without callbacks.
+ *     callback, and publisher_free too: then the rest of the window is dropped without callbacks.
  */
 #ifndef HARBINGER_AMQP_PUBLISHER_H
 #define HARBINGER_AMQP_PUBLISHER_H

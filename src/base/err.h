@@ -2,8 +2,10 @@
  * Errors, in two families that share an int.
  *
  *   negative   this unit of work cannot go on; one of the ERR_* codes below; callers pass it up
- * unchanged 0          done positive   an outcome that the function's contract names (EMPTY, FULL,
- * STALE, ...); the caller handles it on the spot and never forwards it
+ *              unchanged
+ *   0          done
+ *   positive   an outcome that the function's contract names (EMPTY, FULL, STALE, ...); the caller
+ *              handles it on the spot and never forwards it
  *
  * Where a person will read why, the last parameter is a `struct err`: the inner layer writes the
  * fact, the outer layers prefix it with the object they were working on (queue, key, file:line).

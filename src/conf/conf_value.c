@@ -11,7 +11,7 @@
 #define MAX_TEXT  4096
 #define MAX_URIS  32
 #define MAX_NAME  255 /* AMQP short string */
-#define MAX_LABEL 128 /* longer labels never become part of a key (AMQP.md, Key) */
+#define MAX_LABEL 128 /* longer labels never become part of a key (docs/amqp.md, Key) */
 
 /* Writes "KEY: 'value' PROBLEM; expected ...; example: ..." and returns ERR_CONFIG. */
 static int refuse(const struct conf_option *o, const struct conf_scalar *s, const char *problem,

@@ -1,6 +1,6 @@
 /*
  * Message ids that carry what was predicted: `instance-sequence-level-estimate`, hexadecimal, the
- * estimate in microseconds or `x` for none (AMQP.md "What the sidecar changes"). Any replica, also
+ * estimate in microseconds or `x` for none (docs/amqp.md, "What changes on the way"). Any replica, also
  * after a restart, reads from a report's id what was predicted at ingress, without remembering
  * anything.
  */

@@ -1,7 +1,7 @@
 /*
  * The key under which a message's duration is learned: `producer`, or `producer 0x1F label`, and
- * with size bins one more part `0x1F s<n>`, n = floor(log2(size)) (paper 3.4 and 3.8; AMQP.md
- * "Key").
+ * with size bins one more part `0x1F s<n>`, n = floor(log2(size)) (paper 3.4 and 3.8;
+ * docs/amqp.md, "Key").
  *
  * The producer is the first configured source that gives a usable text, else "-". The label
  * likewise, else none. A usable text is 1..128 bytes without control characters: so no producer can

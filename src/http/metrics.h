@@ -2,8 +2,9 @@
  * Prometheus text exposition, format 0.0.4. Pure: it only writes into a buffer.
  *
  *   metrics_init(&m, &body);
- *   metrics_family(&m, METRICS_COUNTER, "harbinger_forwarded_total", "Messages handed to
- * RabbitMQ."); metrics_sample(&m, NULL, 0, 5); r = metrics_end(&m);
+ *   metrics_family(&m, METRICS_COUNTER, "harbinger_forwarded_total", "Messages handed on.");
+ *   metrics_sample(&m, NULL, 0, 5);
+ *   r = metrics_end(&m);
  *
  * Each family is begun once and its samples follow at once: that is the format's rule and the
  * caller's duty (names and label names that the format forbids are asserted, they are our own

@@ -67,8 +67,8 @@ mono_t policy_tick(struct policy *p, mono_t now);
 /* First come, first served, whatever the levels say. NULL when memory is short. */
 struct policy *policy_fifo_new(void);
 
-/* Strict levels: the first non-empty level from 0, first come first served inside (facts: "strict
- * mode"). n_levels is 1..255. NULL when memory is short. */
+/* Strict levels: the first non-empty level from 0, first come first served inside (paper 3.2).
+ * n_levels is 1..255. NULL when memory is short. */
 struct policy *policy_levels_new(unsigned n_levels);
 
 #endif

@@ -40,9 +40,10 @@ struct snapshot_loaded {
 
 /*
  * Replaces what `p` has learned by what the n bytes say; its counters and options stay. The bytes
- * may be anything. Unless it returns 0, `p` is unchanged and *err says why: ERR_CORRUPT   they are
- * no snapshot, or a damaged one ERR_MISMATCH  a snapshot of another version, context, histogram
- * layout or number of levels ERR_NOMEM
+ * may be anything. Unless it returns 0, `p` is unchanged and *err says why:
+ *   ERR_CORRUPT   they are no snapshot, or a damaged one
+ *   ERR_MISMATCH  a snapshot of another version, context, histogram layout or number of levels
+ *   ERR_NOMEM
  */
 int snapshot_decode(struct hb_predictor *p, const char *context, mono_t now, const void *bytes,
                     size_t n, struct snapshot_loaded *loaded, struct err *err) MUST_CHECK;

@@ -1,13 +1,16 @@
 /*
- * The daemon: two links to RabbitMQ (one consumes, acks and declares, one publishes: AMQP.md, trap
- * 6), the intake, the reports, the backend and the flow between them.
+ * The daemon: two links to RabbitMQ, the intake, the reports, the backend and the flow between them.
+ * One link consumes, acks and declares, the other publishes: during an alarm RabbitMQ does not read
+ * a connection that has published, its acks included (docs/amqp.md, "What RabbitMQ does", 6).
  *
  *   starting -> running -> draining -> closing -> stopped
  *
- *   starting   until the topology was found or made; the links connect, and reconnect, by
- * themselves running    messages flow draining   SIGTERM: takes no more; waits for what is at
- * RabbitMQ unconfirmed, at most shutdown.timeout closing    everything settled is written out, the
- * links say goodbye
+ *   starting   until the topology was found or made; the links connect by themselves, again and
+ *              again
+ *   running    messages flow
+ *   draining   SIGTERM: takes no more; waits for what is at RabbitMQ unconfirmed, at most
+ *              shutdown.timeout
+ *   closing    everything settled is written out, the links say goodbye
  *
  * A second SIGTERM ends the process at once: RabbitMQ delivers again what was not acked. SIGHUP
  * reads the configuration file again; a bad one changes nothing.

@@ -1,10 +1,11 @@
 /*
- * What the sidecar changes on a message's way through (AMQP.md, "What the sidecar changes on the
- * way through"): body byte for byte, properties and headers kept in type and order, except priority
- * set from the level, unless the producer's own stands CC, BCC         removed, CC kept as
- * x-harbinger-cc: RabbitMQ would route a second copy user_id         moved to x-harbinger-user-id
- * unless this user may impersonate (406 otherwise) x-harbinger-*   incoming ones removed; id, key,
- * level, reason and the original address added
+ * What the sidecar changes on a message's way through (docs/amqp.md, "What changes on the way"):
+ * body byte for byte, properties and headers kept in type and order, except
+ *
+ *   priority        set from the level, unless the producer's own stands
+ *   CC, BCC         removed, CC kept as x-harbinger-cc: RabbitMQ would route a second copy
+ *   user_id         moved to x-harbinger-user-id unless this user may impersonate (406 otherwise)
+ *   x-harbinger-*   incoming ones removed; id, key, level, reason and the original address added
  */
 #ifndef HARBINGER_SIDECAR_OUTGOING_H
 #define HARBINGER_SIDECAR_OUTGOING_H

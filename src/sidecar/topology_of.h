@@ -1,4 +1,4 @@
-/* What must exist at RabbitMQ for a configuration (AMQP.md, "Topology"). */
+/* What must exist at RabbitMQ for a configuration (docs/amqp.md, "Queues"). */
 #ifndef HARBINGER_SIDECAR_TOPOLOGY_OF_H
 #define HARBINGER_SIDECAR_TOPOLOGY_OF_H
 

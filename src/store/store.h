@@ -1,10 +1,10 @@
 /*
  * One file that is replaced as a whole, with a rollback copy beside it.
  *
- *   PATH           the latest content
- *   PATH.prev      the one before
+ *   PATH                      the latest content
+ *   PATH.prev                 the one before
  *   PATH.tmp, PATH.prev.tmp   half of a save; left by a crash, overwritten by the next save, never
- * read
+ *                             read
  *
  * At every moment of a save, and after a crash at any of them, PATH or PATH.prev holds a complete
  * content: the new one is written and synced as PATH.tmp, the current one gets a second name that
