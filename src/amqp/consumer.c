@@ -10,6 +10,7 @@
 
 #include <event2/event.h>
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,7 @@ struct consumer {
     struct life life;
     struct link *link;
     struct consumer_options o; /* texts are copied below */
+    uint16_t prefetch;         /* of the next basic.consume, at most o.prefetch */
     char queue[256], wanted_tag[256], tag[256];
     struct channel *ch;
     uint64_t generation;
@@ -145,6 +147,7 @@ static void end_here(struct consumer *c, enum loss_kind kind, const char *text)
 /* Pause and resume. */
 
 static void cancelled(void *ctx, const amqp_method_t *reply);
+static int say_qos(struct consumer *c, void (*done)(void *ctx, const amqp_method_t *reply));
 static int consume(struct consumer *c);
 
 static void settle_state(struct consumer *c)
@@ -156,7 +159,9 @@ static void settle_state(struct consumer *c)
         r = channel_call(c->ch, AMQP_BASIC_CANCEL_METHOD, &cancel, cancelled);
     } else if (c->sm.state == PAUSED && !c->want_paused && c->settle.n_held <= c->o.prefetch) {
         sm_move(&c->sm, OPENING);
-        r = consume(c);
+        r = say_qos(c, NULL);
+        if (r == 0)
+            r = consume(c);
     }
     if (r < 0)
         end_here(c, LOSS_NOMEM, "pause or resume");
@@ -193,12 +198,19 @@ static void consuming(void *ctx, const amqp_method_t *reply)
     backoff_up(&c->backoff, clock_read());
     c->down_told = false;
     log_event(link_log(c->link), LOG_INFO, "consumer.up", "queue=%s prefetch=%u", c->queue,
-              c->o.prefetch);
+              c->prefetch);
     if (c->o.on_up != NULL)
         c->o.on_up(c->o.ctx);
     if (!c->life.dead)
         settle_state(c);
     leave(c);
+}
+
+/* The broker holds a consumer to the prefetch that its channel had at basic.consume. */
+static int say_qos(struct consumer *c, void (*done)(void *ctx, const amqp_method_t *reply))
+{
+    amqp_basic_qos_t qos = {.prefetch_count = c->prefetch};
+    return channel_call(c->ch, AMQP_BASIC_QOS_METHOD, &qos, done);
 }
 
 static int consume(struct consumer *c)
@@ -243,7 +255,7 @@ static void on_delivery(void *ctx, uint64_t tag, bool redelivered, struct messag
 static bool is_time(struct consumer *c)
 {
     const struct settle *s = &c->settle;
-    return s->urgent || s->n_done >= c->o.prefetch / ACK_PART || s->n_held == 0 ||
+    return s->urgent || s->n_done >= c->prefetch / ACK_PART || s->n_held == 0 ||
            !link_is_up(c->link);
 }
 
@@ -277,10 +289,8 @@ static void open_channel(struct consumer *c)
         .on_flush = on_flush,
         .ctx = c,
     };
-    amqp_basic_qos_t qos = {.prefetch_count = c->o.prefetch};
     sm_move(&c->sm, OPENING);
-    if (channel_new(conn, &options, &c->ch) < 0 ||
-        channel_call(c->ch, AMQP_BASIC_QOS_METHOD, &qos, qos_set) < 0) {
+    if (channel_new(conn, &options, &c->ch) < 0 || say_qos(c, qos_set) < 0) {
         struct loss why = {.kind = LOSS_NOMEM, .text = "no channel to be had"};
         go_down(c, &why);
     }
@@ -348,6 +358,7 @@ int consumer_new(struct link *l, const struct consumer_options *options, struct 
     c->user.on_down = on_link_down;
     c->link = l;
     c->o = *options;
+    c->prefetch = options->prefetch;
     c->generation = 1;
     if (c->o.max_message_bytes <= 0)
         c->o.max_message_bytes = INT64_C(512) << 20;
@@ -427,6 +438,12 @@ void consumer_resume(struct consumer *c)
         open_channel(c);
     else
         settle_state(c);
+}
+
+void consumer_set_prefetch(struct consumer *c, uint16_t n)
+{
+    assert(n >= 1 && n <= c->o.prefetch);
+    c->prefetch = n;
 }
 
 bool consumer_is_up(const struct consumer *c)

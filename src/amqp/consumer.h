@@ -46,7 +46,8 @@ struct consumer_tag {
 struct consumer_options {
     const char *queue;
     const char *tag;           /* consumer tag; NULL: the broker makes one */
-    uint16_t prefetch;         /* at least 1: unlimited would be unbounded memory */
+    uint16_t prefetch;         /* at least 1: unlimited would be unbounded memory; the most that
+                                  consumer_set_prefetch may ask for */
     bool no_ack;               /* deliveries need no settling, tags are {0, 0} */
     int64_t max_message_bytes; /* 0 means 512 MiB, the most RabbitMQ allows; a larger one breaks the
                                   channel (on_down says so), */
@@ -83,6 +84,10 @@ int consumer_nack(struct consumer *c, struct consumer_tag tag, bool requeue) MUS
 /* Stops and restarts the intake; unsettled deliveries stay settleable in between. Idempotent. */
 void consumer_pause(struct consumer *c);
 void consumer_resume(struct consumer *c);
+
+/* Another prefetch, 1 to that of the options; holds from the next basic.consume on (a resume, or
+ * after a loss). */
+void consumer_set_prefetch(struct consumer *c, uint16_t n);
 
 bool consumer_is_up(const struct consumer *c);
 /* Deliveries of this generation that are not settled. */

@@ -760,6 +760,35 @@ START_TEST(a_paused_consumer_keeps_what_it_holds)
 }
 END_TEST
 
+/* Another prefetch holds from the next basic.consume on: after a resume, and after a loss. */
+START_TEST(prefetch_changes_with_the_next_consume)
+{
+    struct rig *r = rig_up();
+    make_queue(r, "t.prefetch");
+    start_publisher(r, 50);
+    start_consumer(r, "t.prefetch", 8);
+    consumer_set_prefetch(r->consumer, 3);
+    for (uintptr_t i = 0; i < 20; i++)
+        publish(r, "t.prefetch", i);
+    WAIT_UNTIL(r, r->n_deliveries == 8);
+    consumer_pause(r->consumer);
+    WAIT_UNTIL(r, strcmp(consumer_state_name(r->consumer), "paused") == 0);
+    for (int i = 0; i < 8; i++)
+        ck_assert_int_eq(consumer_ack(r->consumer, r->tags[i]), 0);
+    consumer_resume(r->consumer);
+    WAIT_UNTIL(r, r->n_deliveries == 11);
+    run_for(r, 200);
+    ck_assert_int_eq(r->n_deliveries, 11);
+    consumer_set_prefetch(r->consumer, 5);
+    struct loss why = {.kind = LOSS_CLOSED};
+    link_abort(r->link, &why);
+    WAIT_UNTIL(r, r->n_deliveries == 16);
+    run_for(r, 200);
+    ck_assert_int_eq(r->n_deliveries, 16);
+    rig_free(r);
+}
+END_TEST
+
 /* During an alarm the publishing link hears of it, loses nothing, and goes on after. */
 START_TEST(an_alarm_blocks_and_unblocks)
 {
@@ -967,6 +996,7 @@ Suite *suite(void)
                                   a_forced_close_is_survived,
                                   a_deleted_queue_is_seen_and_awaited,
                                   a_paused_consumer_keeps_what_it_holds,
+                                  prefetch_changes_with_the_next_consume,
                                   an_alarm_blocks_and_unblocks,
                                   users_exchange_may_be_anything_and_its_alternate_is_told,
                                   topology_is_made_checked_and_never_changed,
