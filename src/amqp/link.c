@@ -378,6 +378,11 @@ bool link_is_up(const struct link *l)
     return l->sm.state == UP;
 }
 
+bool link_is_stopped(const struct link *l)
+{
+    return l->sm.state == STOPPED;
+}
+
 bool link_is_blocked(const struct link *l)
 {
     return l->blocked;

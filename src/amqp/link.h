@@ -96,6 +96,8 @@ void link_free(struct link *l);
 
 bool link_is_up(const struct link *l);
 bool link_is_blocked(const struct link *l);
+/* Never started, or stopped and closed. */
+bool link_is_stopped(const struct link *l);
 uint64_t link_generation(const struct link *l);
 /* "stopped", "waiting", "connecting", "up", "closing". */
 const char *link_state_name(const struct link *l);

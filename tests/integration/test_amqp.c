@@ -296,6 +296,7 @@ static void rig_free(struct rig *r)
     if (r->link != NULL) {
         link_stop(r->link);
         WAIT_UNTIL(r, r->n_stopped == 1);
+        ck_assert(link_is_stopped(r->link));
     }
     link_free(r->link);
     event_base_free(r->base);
@@ -380,6 +381,7 @@ START_TEST(a_link_comes_up_stays_up_and_stops)
 {
     struct rig *r = rig_up();
     ck_assert_str_eq(link_state_name(r->link), "up");
+    ck_assert(!link_is_stopped(r->link));
     ck_assert_uint_eq(link_generation(r->link), 1);
     ck_assert_ptr_null(strstr(link_peer(r->link), "guest:"));
     struct link_stats before, after;
