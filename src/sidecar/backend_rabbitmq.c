@@ -20,6 +20,9 @@
 #define RETRY_MAX     (30 * MONO_S)
 #define PARKING_RETRY (30 * MONO_S)
 
+/* An error that ends the whole connection may be anybody's, or RabbitMQ's own: parked is who was alone with it so often. */
+#define MAX_BLAMES 3
+
 enum { FLOWING, PAUSED, TRIAL };
 
 static const struct sm_state states[] = {
@@ -65,6 +68,13 @@ static bool drop_if_useless(struct backend_rabbitmq *b, struct dispatch *d, mono
         return true;
     }
     return false;
+}
+
+/* It is not at RabbitMQ and waits for its next try; or goes back to the intake where there will be none. */
+static void wait_in(struct backend_rabbitmq *b, struct list *lane, struct dispatch *d)
+{
+    lane_put(lane, d);
+    drop_if_useless(b, d, loop_now());
 }
 
 static void lane_drop_useless(struct backend_rabbitmq *b, struct list *lane, mono_t now)
@@ -184,26 +194,22 @@ static void destination_works(struct backend_rabbitmq *b)
     log_event(b->log, LOG_INFO, "work.resumed", "queue=" LOG_Q, b->options.conf->work.queue);
 }
 
+/* Short of memory for the reason it goes singly once more, and is refused and parked then. */
 static void park(struct backend_rabbitmq *b, struct dispatch *d, const char *reason)
 {
     free(d->parked_reason);
     d->parked_reason = strdup(reason);
-    if (d->parked_reason == NULL) {
-        lane_put(&b->stuck, d);
-        arm(b->parking_retry, PARKING_RETRY);
-        return;
-    }
-    lane_put(&b->suspects, d);
+    wait_in(b, &b->suspects, d);
 }
 
 static void parking_failed(struct backend_rabbitmq *b, struct dispatch *d, const char *why)
 {
     b->stats.parking_failed++;
-    lane_put(&b->stuck, d);
-    arm(b->parking_retry, PARKING_RETRY);
     log_event(b->log, LOG_ERROR, "parking.failed",
               "queue=" LOG_Q " id=%.*s reason=" LOG_Q " parked_for=" LOG_Q,
               b->options.conf->parked.queue, (int)d->n_id, d->text, why, d->parked_reason);
+    arm(b->parking_retry, PARKING_RETRY);
+    wait_in(b, &b->stuck, d);
 }
 
 /* Behind a named exchange one message's routing key may be what leads nowhere, or what we may not
@@ -216,9 +222,9 @@ static void blame_or_wait(struct backend_rabbitmq *b, struct dispatch *d, const 
         return;
     }
     d->refused_at = b->stats.confirmed + 1;
-    lane_put(&b->later, d);
     snprintf(b->why, sizeof b->why, "%s", why);
     arm_retry(b);
+    wait_in(b, &b->later, d);
 }
 
 static bool is_access_refused(const struct loss *why)
@@ -271,8 +277,8 @@ static void on_returned(void *ctx, void *cookie, uint16_t code, struct text why)
     if (d->parked_reason != NULL) {
         parking_failed(b, d, text);
     } else if (!has_exchange(b)) {
-        lane_put(&b->resend, d);
         destination_failed(b, text);
+        wait_in(b, &b->resend, d);
     } else {
         blame_or_wait(b, d, text);
     }
@@ -287,15 +293,15 @@ static void on_nacked(void *ctx, void *cookie)
         parking_failed(b, d, "nacked: the queue is full or failed");
         return;
     }
-    lane_put(&b->resend, d);
     destination_failed(b, "nacked: the queue is full or failed");
+    wait_in(b, &b->resend, d);
 }
 
 static void on_main_lost(void *ctx, void *cookie, const struct loss *why)
 {
     struct backend_rabbitmq *b = ctx;
     b->stats.lost++;
-    lane_put(is_message_failure(b, why) ? &b->suspects : &b->resend, cookie);
+    wait_in(b, is_message_failure(b, why) ? &b->suspects : &b->resend, cookie);
 }
 
 static void on_single_lost(void *ctx, void *cookie, const struct loss *why)
@@ -305,13 +311,16 @@ static void on_single_lost(void *ctx, void *cookie, const struct loss *why)
     char text[320];
     loss_format(why, text, sizeof text);
     b->stats.lost++;
-    if (!is_message_failure(b, why) && !is_destination_failure(b, why)) {
-        lane_put_first(&b->suspects, d);
+    bool of_message = is_message_failure(b, why), of_destination = is_destination_failure(b, why);
+    if (!of_message && !of_destination) {
+        wait_in(b, &b->suspects, d);
+    } else if (why->kind == LOSS_CONNECTION && ++d->n_blamed < MAX_BLAMES) {
+        wait_in(b, &b->suspects, d);
     } else if (d->parked_reason != NULL) {
         parking_failed(b, d, text);
-    } else if (is_destination_failure(b, why)) {
-        lane_put(&b->resend, d);
+    } else if (of_destination) {
         destination_failed(b, text);
+        wait_in(b, &b->resend, d);
     } else if (is_access_refused(why)) {
         blame_or_wait(b, d, text);
     } else {
@@ -344,6 +353,8 @@ static bool publish_head(struct backend_rabbitmq *b, struct publisher *p, struct
     if (drop_if_useless(b, d, loop_now()))
         return true;
     int r = publish(b, p, d);
+    if (r == ERR_NOMEM)
+        arm_retry(b);
     if (r == PUBLISHER_FULL || r == PUBLISHER_DOWN || r == ERR_NOMEM)
         return false;
     if (r == 0)
@@ -368,11 +379,16 @@ static void pump_main(struct backend_rabbitmq *b)
             continue;
 }
 
+static void pump_single(struct backend_rabbitmq *b)
+{
+    while (publish_head(b, b->single, &b->suspects))
+        continue;
+}
+
 static void pump(struct backend_rabbitmq *b)
 {
     pump_main(b);
-    while (publish_head(b, b->single, &b->suspects))
-        continue;
+    pump_single(b);
     if (b->sm.state == FLOWING && list_empty(&b->resend) && !b->draining &&
         b->options.on_room != NULL)
         b->options.on_room(b->options.ctx);
@@ -409,7 +425,7 @@ static int submit(struct backend *port, void *message, const struct ticket *tick
         return 0;
     if (r == PUBLISHER_TOO_BIG || r == ERR_INVALID) {
         park(b, d, "its headers do not fit into a frame");
-        pump(b);
+        pump_single(b);
         return 0;
     }
     dispatch_free(d);

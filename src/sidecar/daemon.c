@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define TICK (1 * MONO_S)
@@ -45,8 +44,8 @@ static void start_closing(struct daemon *d)
 
 void daemon_link_stopped(struct daemon *d)
 {
-    if (d->sm.state == DAEMON_CLOSING && strcmp(link_state_name(d->consume), "stopped") == 0 &&
-        strcmp(link_state_name(d->publish), "stopped") == 0) {
+    if (d->sm.state == DAEMON_CLOSING && link_is_stopped(d->consume) &&
+        link_is_stopped(d->publish)) {
         sm_move(&d->sm, DAEMON_STOPPED);
         event_base_loopbreak(d->base);
     }

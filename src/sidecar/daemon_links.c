@@ -20,13 +20,23 @@ static void log_lines(struct daemon *d, enum log_level level, const char *event,
     }
 }
 
+/* No answer: a link that is still up would never come up again by itself, and the start would wait for ever. */
+static void ask_again(struct daemon *d)
+{
+    static const struct loss why = {.kind = LOSS_TIMEOUT, .text = "no answer about the topology"};
+    if (d->sm.state == DAEMON_STARTING && link_is_up(d->consume))
+        link_abort(d->consume, &why);
+}
+
 static void on_topology(void *ctx, const struct topology_report *report)
 {
     struct daemon *d = ctx;
     topology_free(d->topology);
     d->topology = NULL;
-    if (report->result == TOPOLOGY_LOST)
+    if (report->result == TOPOLOGY_LOST) {
+        ask_again(d);
         return;
+    }
     log_lines(d, LOG_WARN, "topology.warning", report->warnings);
     log_lines(d, LOG_INFO, "topology.note", report->notes);
     bool first = d->sm.state == DAEMON_STARTING;
@@ -66,7 +76,7 @@ static void on_consume_up(void *ctx)
     topology_free(d->topology);
     d->topology = NULL;
     if (topology_run(d->consume, &job, &d->topology) < 0)
-        log_event(&d->log.sink, LOG_ERROR, "topology.problem", "reason=" LOG_Q, "out of memory");
+        ask_again(d);
 }
 
 static void on_blocked(void *ctx, bool blocked, const char *reason)

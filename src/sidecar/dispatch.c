@@ -44,12 +44,6 @@ void lane_put(struct list *lane, struct dispatch *d)
     list_push_back(lane, &d->lane);
 }
 
-void lane_put_first(struct list *lane, struct dispatch *d)
-{
-    list_remove(&d->lane);
-    list_push_front(lane, &d->lane);
-}
-
 struct dispatch *lane_first(struct list *lane)
 {
     struct list *node = list_first(lane);

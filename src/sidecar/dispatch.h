@@ -24,7 +24,8 @@ struct dispatch {
     unsigned level;
     bool keep_priority;
     uint64_t
-        refused_at; /* count of confirms when it was last refused by itself, plus 1; 0: never */
+        refused_at;    /* count of confirms when it was last refused by itself, plus 1; 0: never */
+    unsigned n_blamed; /* times that the connection broke while it was alone on its channel */
     char *parked_reason; /* NULL unless it is to be parked; owned */
     size_t n_id, n_key;
     char text[]; /* id, then key */
@@ -50,9 +51,8 @@ static inline struct text dispatch_key(const struct dispatch *d)
     return (struct text){d->text + d->n_id, d->n_key};
 }
 
-/* To the end, or the front, of a lane, out of the one where it was. */
+/* To the end of a lane, out of the one where it was. */
 void lane_put(struct list *lane, struct dispatch *d);
-void lane_put_first(struct list *lane, struct dispatch *d);
 
 /* NULL when the lane is empty. */
 struct dispatch *lane_first(struct list *lane);

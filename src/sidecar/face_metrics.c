@@ -59,6 +59,10 @@ static void write_intake(struct metrics *m, const struct daemon *d)
     labelled(m, "how", "stale", s->stale);
     counter(m, "harbinger_intake_overflow_total",
             "Deliveries requeued because window_bytes were held.", s->overflow);
+    counter(m, "harbinger_intake_expired_total",
+            "Messages whose own expiration passed while they waited here.", s->expired);
+    gauge(m, "harbinger_intake_prefetch",
+          "Prefetch now: lowered while large messages fill window_bytes.", s->prefetch);
     gauge(m, "harbinger_intake_held", "Messages held and not yet settled.", (double)s->held);
     gauge(m, "harbinger_intake_held_bytes", "Bytes of these messages.", (double)s->held_bytes);
     gauge(m, "harbinger_intake_window", "Bound of harbinger_intake_held.", d->conf.intake.window);
@@ -90,7 +94,8 @@ static void write_backend(struct metrics *m, const struct daemon *d)
           (double)s.n_stuck);
     counter(m, "harbinger_without_headers_total",
             "Messages sent without x-harbinger headers: no room.", s.without_headers);
-    counter(m, "harbinger_expired_total", "Messages that expired while held.", s.expired);
+    counter(m, "harbinger_work_expired_total",
+            "Messages whose own expiration passed while they waited to be sent again.", s.expired);
     gauge(m, "harbinger_work_unconfirmed", "Messages sent and not yet confirmed.", s.unconfirmed);
     gauge(m, "harbinger_work_resend", "Messages that wait to be sent again.",
           (double)(s.n_resend + s.n_suspects));

@@ -14,6 +14,7 @@ struct intake {
     struct intake_stats stats;
     bool draining;
     bool paused_for_bytes;
+    uint32_t n_accepted; /* deliveries since the last refusal, or the last growth */
 };
 
 /* ---- one delivery ---- */
@@ -120,26 +121,56 @@ void intake_pump(struct intake *i)
     while (!list_empty(&i->waiting)) {
         struct held *h = LIST_ENTRY(list_first(&i->waiting), struct held, link);
         struct job job = job_of(h->message);
+        mono_t now = loop_now();
         list_remove(&h->link);
-        if (flow_submit(i->options.flow, i->options.backend, h, &job, loop_now()) != 0) {
+        i->stats.waiting--;
+        if (held_is_expired(h, now)) {
+            i->stats.expired++;
+            held_settle(h, HELD_DISCARD);
+        } else if (flow_submit(i->options.flow, i->options.backend, h, &job, now) != 0) {
             list_push_front(&i->waiting, &h->link);
+            i->stats.waiting++;
             return;
         }
-        i->stats.waiting--;
     }
 }
 
 /* ---- the consumer's events ---- */
 
+/* RabbitMQ's prefetch counts messages, and each refusal is a redelivery that a quorum queue counts against its delivery
+ * limit: so the prefetch shrinks to what fits, at least by half each time, and grows again step by step. */
+static void shrink(struct intake *i)
+{
+    size_t fits = i->stats.held / 2;
+    size_t half = i->stats.prefetch / 2u;
+    size_t prefetch = fits < half ? fits : half;
+    i->stats.prefetch = prefetch > 1 ? (uint16_t)prefetch : 1;
+    i->n_accepted = 0;
+    i->paused_for_bytes = true;
+    consumer_set_prefetch(i->consumer, i->stats.prefetch);
+    consumer_pause(i->consumer);
+}
+
+static void grow_if_proven(struct intake *i)
+{
+    if (i->stats.prefetch == i->options.window || ++i->n_accepted < 4u * i->stats.prefetch ||
+        i->draining)
+        return;
+    unsigned doubled = 2u * i->stats.prefetch;
+    i->stats.prefetch = doubled < i->options.window ? (uint16_t)doubled : i->options.window;
+    i->n_accepted = 0;
+    consumer_set_prefetch(i->consumer, i->stats.prefetch);
+    consumer_pause(i->consumer);
+    consumer_resume(i->consumer);
+}
+
 static bool refuse_for_bytes(struct intake *i, const struct message *m)
 {
-    bool full =
-        i->stats.held > 0 && i->stats.held_bytes + message_bytes(m) > i->options.window_bytes;
-    if (full && !i->paused_for_bytes) {
-        i->paused_for_bytes = true;
-        consumer_pause(i->consumer);
-    }
-    return full;
+    if (i->stats.held == 0 || i->stats.held_bytes + message_bytes(m) <= i->options.window_bytes)
+        return false;
+    if (!i->paused_for_bytes)
+        shrink(i);
+    return true;
 }
 
 static void on_delivery(void *ctx, struct consumer_tag tag, bool redelivered, struct message *m)
@@ -162,6 +193,8 @@ static void on_delivery(void *ctx, struct consumer_tag tag, bool redelivered, st
     i->stats.held_bytes += message_bytes(m);
     i->stats.waiting++;
     list_push_back(&i->waiting, &h->link);
+    if (!i->paused_for_bytes)
+        grow_if_proven(i);
     intake_pump(i);
 }
 
@@ -199,6 +232,7 @@ int intake_new(struct link *l, const struct intake_options *o, struct intake **o
     if (i == NULL)
         return ERR_NOMEM;
     i->options = *o;
+    i->stats.prefetch = o->window;
     list_init(&i->waiting);
     struct consumer_options consumer = {
         .queue = o->queue,

@@ -2,9 +2,9 @@
  * The intake: takes deliveries from the intake queue, has the flow decide, hands them to the
  * backend, and settles each once the backend owns it.
  *
- * Bounded by `window` messages (the prefetch) and `window_bytes`: a delivery that comes when the
- * held bytes have reached the bound is requeued at once and the consumer paused until half of it is
- * free. One message is always let through, whatever its size.
+ * Bounded by `window` messages (the prefetch) and `window_bytes`: a delivery that comes when the held
+ * bytes have reached the bound is requeued at once, the consumer paused until half of it is free, and
+ * the prefetch lowered to what fits. With nothing held, a message of any size is let through.
  */
 #ifndef HARBINGER_SIDECAR_INTAKE_H
 #define HARBINGER_SIDECAR_INTAKE_H
@@ -35,8 +35,10 @@ struct intake_stats {
     uint64_t received, redelivered;
     uint64_t acked, discarded, requeued;
     uint64_t stale;    /* settled too late: delivered again by RabbitMQ */
+    uint64_t expired;  /* discarded: their own expiration passed before the backend took them */
     uint64_t overflow; /* requeued because the window's bytes were full */
     uint64_t downs;    /* times the consumer was lost */
+    uint16_t prefetch; /* now */
     size_t held;
     uint64_t held_bytes;
     size_t waiting; /* held and not yet taken by the backend */

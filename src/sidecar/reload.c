@@ -57,5 +57,6 @@ void daemon_reload(struct daemon *d)
         log_event(&d->log.sink, LOG_INFO, "reloaded", "file=" LOG_Q,
                   d->options.conf_path != NULL ? d->options.conf_path : "");
     }
-    sd_notify_state("READY=1");
+    if (d->sm.state == DAEMON_RUNNING)
+        sd_notify_state("READY=1");
 }

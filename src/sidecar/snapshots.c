@@ -70,7 +70,10 @@ void snapshots_save(struct snapshots *s)
         return;
     struct err err = {0};
     buf_reset(&s->bytes);
-    int r = snapshot_encode(flow_predictor(s->flow), s->context.p, loop_now(), &s->bytes);
+    buf_reset(&s->context); /* a reload may have changed it */
+    int r = rules_snapshot_context(s->conf, &s->context);
+    if (r == 0)
+        r = snapshot_encode(flow_predictor(s->flow), s->context.p, loop_now(), &s->bytes);
     if (r < 0)
         err_set(&err, r, "%s: %s", s->path, err_name(r));
     else
