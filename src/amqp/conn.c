@@ -47,17 +47,19 @@ static void connect_first(struct conn *c);
 
 static void drop_socket(struct conn *c)
 {
-    if (c->resolve != NULL)
-        evdns_getaddrinfo_cancel(c->resolve);
-    c->resolve = NULL;
+    if (c->query != NULL)
+        c->query->conn = NULL;
+    c->query = NULL;
     if (c->bev != NULL)
         bufferevent_free(c->bev);
     c->bev = NULL;
     if (c->addresses != NULL)
         evutil_freeaddrinfo(c->addresses);
     c->addresses = c->address = NULL;
+    /* Fails what is asked; the answer comes from the loop later and does not touch the base. (That
+     * of a cancelled question would: libevent locks the base that it asked.) */
     if (c->dns != NULL)
-        evdns_base_free(c->dns, 0);
+        evdns_base_free(c->dns, 1);
     c->dns = NULL;
 }
 
@@ -376,10 +378,15 @@ static void connect_next(struct conn *c)
  * on with it. */
 static void on_resolved(int error, struct evutil_addrinfo *addresses, void *arg)
 {
-    struct conn *c = arg;
-    if (error == EVUTIL_EAI_CANCEL)
+    struct conn_query *query = arg;
+    struct conn *c = query->conn;
+    free(query);
+    if (c == NULL) {
+        if (addresses != NULL)
+            evutil_freeaddrinfo(addresses);
         return;
-    c->resolve = NULL;
+    }
+    c->query = NULL;
     c->resolved = true;
     c->resolve_error = error;
     c->addresses = c->address = addresses;
@@ -426,14 +433,15 @@ static void resolve(struct conn *c)
     }
     hints.ai_flags = EVUTIL_AI_NUMERICSERV;
     c->dns = make_dns(c);
-    if (c->dns == NULL) {
+    c->query = malloc(sizeof *c->query);
+    if (c->dns == NULL || c->query == NULL) {
+        free(c->query);
+        c->query = NULL;
         conn_fail(c, LOSS_NOMEM, "no resolver");
         return;
     }
-    struct evdns_getaddrinfo_request *asked =
-        evdns_getaddrinfo(c->dns, c->uri.host, port, &hints, on_resolved, c);
-    if (!c->resolved)
-        c->resolve = asked;
+    c->query->conn = c;
+    (void)evdns_getaddrinfo(c->dns, c->uri.host, port, &hints, on_resolved, c->query);
 }
 
 /* Deadlines. */

@@ -10,7 +10,6 @@
 
 struct bufferevent;
 struct evdns_base;
-struct evdns_getaddrinfo_request;
 struct event;
 
 enum conn_state {
@@ -25,6 +24,11 @@ enum conn_state {
     CONN_CLOSED
 };
 
+/* What the resolver calls back with: it may outlive the connection. */
+struct conn_query {
+    struct conn *conn; /* NULL: nobody waits any more */
+};
+
 struct conn {
     struct sm sm;
     struct life life;
@@ -35,8 +39,8 @@ struct conn {
     char password[1024]; /* wiped when it has been sent */
     mono_t timeout_for;
 
-    struct evdns_base *dns; /* while resolving a name */
-    struct evdns_getaddrinfo_request *resolve;
+    struct evdns_base *dns;   /* while resolving a name */
+    struct conn_query *query; /* its question, until the answer */
     bool resolved;
     int resolve_error, connect_error;
     struct addrinfo *addresses, *address; /* all, and the next to try */

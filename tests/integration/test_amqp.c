@@ -534,6 +534,26 @@ START_TEST(localhost_is_found)
 }
 END_TEST
 
+/* Stopped while the name is being looked up: the resolver's late answer meets nobody. (What it must
+ * not touch is freed memory, which a memory checker sees.) */
+START_TEST(stopping_while_resolving_is_safe)
+{
+    struct rig *r = rig_new();
+    ck_assert_int_eq(new_link(r, "amqp://no-such-host.invalid"), 0);
+    for (int i = 0; i < 3; i++) {
+        link_start(r->link);
+        while (strcmp(link_state_name(r->link), "connecting") != 0)
+            event_base_loop(r->base, EVLOOP_ONCE);
+        event_base_loop(r->base, EVLOOP_ONCE);
+        link_stop(r->link);
+        WAIT_UNTIL(r, r->n_stopped == i + 1);
+        run_for(r, 100);
+    }
+    r->n_stopped = 0;
+    rig_free(r);
+}
+END_TEST
+
 /* Many publishes through a small window are each confirmed once, and come out of the queue as they
  * went in. */
 START_TEST(what_is_confirmed_is_delivered)
@@ -989,6 +1009,7 @@ Suite *suite(void)
                                   another_protocol_is_refused,
                                   a_frozen_broker_is_noticed,
                                   localhost_is_found,
+                                  stopping_while_resolving_is_safe,
                                   what_is_confirmed_is_delivered,
                                   stopping_sends_the_gathered_acks,
                                   returns_name_the_right_publish,
