@@ -100,8 +100,8 @@ static void ctl(const char *args)
     char command[600];
     const char *dir = getenv("HARBINGER_TEST_NODE_DIR");
     ck_assert_ptr_nonnull(dir);
-    snprintf(command, sizeof command, "%s/rabbit-node ctl %s %s > /dev/null 2>&1", TEST_LIB, dir,
-             args);
+    snprintf(command, sizeof command, "'%s/rabbit-node' ctl '%s' %s > /dev/null 2>&1", TEST_LIB,
+             dir, args);
     int status = system(command);
     ck_assert_msg(status == 0, "%s: %d", command, status);
 }

@@ -24,6 +24,7 @@ BUILD = pathlib.Path(os.environ.get("HARBINGER_BUILD", ROOT / "build"))
 DAEMON = pathlib.Path(os.environ.get("HARBINGER_DAEMON", BUILD / "src/sidecar/harbingerd"))
 AMQP = os.environ.get("HARBINGER_TEST_AMQP", "")
 NODE_DIR = os.environ.get("HARBINGER_TEST_NODE_DIR", "")
+PLAIN = os.environ.get("HARBINGER_PLAIN", "1") != "0"  # no sanitizer, whose memory tells nothing
 LONG = os.environ.get("HARBINGER_TEST_LONG", "") not in ("", "0")
 
 
