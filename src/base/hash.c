@@ -27,12 +27,12 @@ static inline void sip_round(struct sip *s)
     s->v2 = rotl(s->v2, 32);
 }
 
-/* The bytes after the last whole word, and the length. One load that ends with the data takes the place of
- * a copy of unknown length, which costs as much as all the rounds. */
+/* The bytes after the last whole word, and the length. One load that ends with the data takes the
+ * place of a copy of unknown length, which costs as much as all the rounds. */
 static inline uint64_t last_word(const unsigned char *data, size_t n)
 {
     uint64_t word = 0, left = n % 8;
-    if (n >= 8 && left > 0) {
+    if (n > 8 && left > 0) {
         memcpy(&word, data + n - 8, 8);
         word >>= 8 * (8 - left);
     } else {

@@ -38,13 +38,13 @@ static void put_escaped(struct metrics *m, const char *text, bool quotes)
 }
 
 /* [a-zA-Z_][a-zA-Z0-9_]*; the format also allows ':' in names, which is for recording rules. */
-static bool is_name(const char *name)
+FOR_ASSERT static bool is_name(const char *name)
 {
     static const char set[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
     return name[0] != '\0' && (name[0] < '0' || name[0] > '9') && strspn(name, set) == strlen(name);
 }
 
-static bool ends_with(const char *text, const char *end)
+FOR_ASSERT static bool ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
     return n > m && strcmp(text + n - m, end) == 0;

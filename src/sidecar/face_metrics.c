@@ -106,7 +106,7 @@ static void write_flow(struct metrics *m, const struct daemon *d)
     const struct flow_stats *s = flow_stats(d->flow);
     metrics_family(m, METRICS_COUNTER, "harbinger_jobs_total", "Messages forwarded, by level.");
     for (unsigned level = 0; level < d->conf.levels; level++) {
-        char text[8];
+        char text[12];
         snprintf(text, sizeof text, "%u", level);
         labelled(m, "level", text, s->by_level[level]);
     }
