@@ -177,7 +177,7 @@ static struct link *new_link(struct bench *b, const char *name)
     const char *uri = getenv("HARBINGER_TEST_AMQP");
     struct link_options options = {
         .name = name, .uris = &uri, .n_uris = 1, .on_up = on_up, .ctx = b};
-    struct link *l;
+    struct link *l = NULL;
     struct err e;
     if (uri == NULL || link_new(b->base, &sink, &options, &l, &e) < 0)
         fail("no link: is HARBINGER_TEST_AMQP set?");
