@@ -1,132 +1,120 @@
 """What the sidecar costs: CPU per message on a backlog and live, and the latency that it adds.
 
-Called by scripts/bench, beside a private RabbitMQ. Latency is from publication to receipt by a consumer,
-through the sidecar and through a plain queue, in turn; the difference is what the hop adds.
+Called by scripts/bench, beside a private RabbitMQ. Each round measures plain RabbitMQ (publish straight
+to the work queue) right beside the sidecar (publish to the intake), with the same programs. The result of
+each number is the median of the rounds; the spread is the lowest and the highest.
 """
 import json
-import multiprocessing
 import pathlib
+import statistics
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/lib"))
 import harness  # noqa: E402
-import oracle  # noqa: E402
-import pika  # noqa: E402
+from load import Load  # noqa: E402
+from oracle import INTAKE, REPORTS, WORK  # noqa: E402
 
 AS_JSON = "--json" in sys.argv[1:]
-BACKLOG, WARM = 40000, 5000
-LIVE_RATE, LIVE_S = 500, 10
-BODY = bytes(256)
-PLAIN = "bench.plain"
+ROUNDS = 5
+KEYS = 64
+BACKLOG, STARTING = 60000, 10000
+FAST_RATE, FAST_S = 5000, 6
+LIVE_RATE, LIVE_S = 500, 6
 
 
 def say(text):
     print("bench:", text, file=sys.stderr, flush=True)
 
 
-def cpu_ns(daemon):
-    return int(pathlib.Path(f"/proc/{daemon.process.pid}/schedstat").read_text(encoding="ascii").split()[0])
+def cpu_us(pid):
+    """CPU time that a process has used, all its threads."""
+    total = 0
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        total += int((task / "schedstat").read_text(encoding="ascii").split()[0])
+    return total / 1000
 
 
-class Load(oracle.Producer):
-    """Like the oracle's producer, with one plain kind of message."""
-
-    def _pump(self):
-        properties = pika.BasicProperties(delivery_mode=2, headers={"job_type": "bench"})
-        while self.numbers and len(self.pending) < self.WINDOW:
-            self.tag += 1
-            self.pending[self.tag] = self.numbers.popleft()
-            self.channel.basic_publish("", self.key, BODY, properties)
-        if not self.numbers and not self.pending and self.connection.is_open:
-            self.connection.close()
+def broker_pid():
+    return int((pathlib.Path(harness.NODE_DIR) / "broker.pid").read_text(encoding="ascii"))
 
 
-def backlog():
-    """(CPU in µs per message, messages a second) of forwarding a full intake."""
-    with harness.Daemon() as daemon:
-        Load(WARM).done()
-        oracle.wait_forwarded(daemon)
-        daemon.stop()
-        say(f"filling the intake with {BACKLOG:,} messages")
-        Load(BACKLOG).done(300)
-        daemon.start()
-        started, cpu = time.monotonic(), cpu_ns(daemon)
-        already = daemon.status()["intake"]["acked"]
-        harness.wait_until(lambda: daemon.status()["intake"]["acked"] >= BACKLOG, 120, "the backlog forwarded")
-        took, cpu = time.monotonic() - started, cpu_ns(daemon) - cpu
-        return cpu / 1000 / (BACKLOG - already), (BACKLOG - already) / took
+def teach(channel):
+    """So that the messages of the bench have a known key each."""
+    events = [{"key": f"-/k{key}", "duration_ms": 1 + 3 * key} for key in range(KEYS) for _ in range(40)]
+    channel.basic_publish(REPORTS, "", json.dumps(events).encode())
 
 
-def consume(queue, count, results):
-    """In a process of its own: receives `count` messages, sends their latencies in ms."""
-    latencies = []
-    with harness.connect() as connection:
-        channel = connection.channel()
-        channel.basic_qos(prefetch_count=1)
-        results.send("ready")
-        for method, _, body in channel.consume(queue, inactivity_timeout=10):
-            if method is None:
-                break
-            latencies.append((time.monotonic_ns() - int(body)) / 1e6)
-            channel.basic_ack(method.delivery_tag)
-            if len(latencies) == count:
-                break
-    results.send(latencies)
+def wait_count(channel, queue, count, limit=120):
+    harness.wait_until(lambda: harness.ready_count(channel, queue) >= count, limit, f"{count} messages in {queue}")
 
 
-def latency(publish_to, consume_from):
-    """Sorted latencies at LIVE_RATE messages a second."""
-    count = LIVE_RATE * LIVE_S
-    ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.Process(target=consume, args=(consume_from, count, theirs))
-    process.start()
-    ours.recv()
-    properties = pika.BasicProperties(delivery_mode=2, headers={"job_type": "bench"})
-    with harness.connect() as connection:
-        channel = connection.channel()
-        start = time.monotonic()
-        for n in range(count):
-            wait = start + n / LIVE_RATE - time.monotonic()
-            if wait > 0:
-                time.sleep(wait)
-            channel.basic_publish("", publish_to, str(time.monotonic_ns()).encode().ljust(256), properties)
-        latencies = ours.recv()
-    process.join()
-    return sorted(latencies)
+def backlog(daemon, channel):
+    """The daemon forwards a full intake as fast as it can; its start is left out."""
+    daemon.stop()
+    Load("publish", INTAKE, BACKLOG, keys=KEYS).result()
+    daemon.start()
+    wait_count(channel, WORK, STARTING)
+    first, began, cpu = harness.ready_count(channel, WORK), time.monotonic(), cpu_us(daemon.process.pid)
+    wait_count(channel, WORK, BACKLOG)
+    count, took = BACKLOG - first, time.monotonic() - began
+    cpu = cpu_us(daemon.process.pid) - cpu
+    channel.queue_purge(WORK)
+    return {"backlog_cpu_us_per_message": cpu / count, "backlog_messages_per_s": count / took}
 
 
-def live():
-    with harness.Daemon() as daemon, harness.connect() as connection:
-        channel = connection.channel()
-        channel.queue_purge("harbinger.work")
-        channel.queue_declare(PLAIN, durable=True)
-        say(f"{LIVE_RATE} messages a second for {LIVE_S} s through a plain queue")
-        plain = latency(PLAIN, PLAIN)
-        say(f"{LIVE_RATE} messages a second for {LIVE_S} s through the sidecar")
-        cpu = cpu_ns(daemon)
-        through = latency("harbinger.intake", "harbinger.work")
-        cpu = (cpu_ns(daemon) - cpu) / 1000 / len(through)
-        return cpu, plain, through
+def stream(publish_to, rate, seconds):
+    """Messages at an even rate, received from the work queue: (what the receiver saw, broker's CPU in µs)."""
+    count, cpu = rate * seconds, cpu_us(broker_pid())
+    with Load("consume", WORK, count, prefetch=200) as receiver, \
+            Load("publish", publish_to, count, rate=rate, keys=KEYS) as sender:
+        sender.result()
+        return receiver.result(), (cpu_us(broker_pid()) - cpu) / count
 
 
-def at(latencies, share):
-    return latencies[min(len(latencies) - 1, int(share * len(latencies)))]
+def fast(daemon):
+    plain, plain_broker = stream(WORK, FAST_RATE, FAST_S)
+    cpu = cpu_us(daemon.process.pid)
+    through, through_broker = stream(INTAKE, FAST_RATE, FAST_S)
+    cpu = cpu_us(daemon.process.pid) - cpu
+    return {"fast_plain_messages_per_s": plain["received"] / plain["seconds"],
+            "fast_messages_per_s": through["received"] / through["seconds"],
+            "fast_cpu_us_per_message": cpu / through["received"],
+            "fast_plain_broker_cpu_us_per_message": plain_broker,
+            "fast_broker_cpu_us_per_message": through_broker}
+
+
+def live(daemon):
+    plain, _ = stream(WORK, LIVE_RATE, LIVE_S)
+    cpu = cpu_us(daemon.process.pid)
+    through, _ = stream(INTAKE, LIVE_RATE, LIVE_S)
+    cpu = cpu_us(daemon.process.pid) - cpu
+    out = {"live_cpu_us_per_message": cpu / through["received"]}
+    for at in ("p50", "p99"):
+        out[f"plain_{at}_ms"] = plain[f"{at}_us"] / 1000
+        out[f"sidecar_{at}_ms"] = through[f"{at}_us"] / 1000
+        out[f"added_{at}_ms"] = out[f"sidecar_{at}_ms"] - out[f"plain_{at}_ms"]
+    return out
 
 
 def main():
-    backlog_us, rate = backlog()
-    live_us, plain, through = live()
-    results = {
-        "backlog_cpu_us_per_message": round(backlog_us, 3), "backlog_messages_per_s": round(rate),
-        "live_rate_per_s": LIVE_RATE, "live_cpu_us_per_message": round(live_us, 3),
-        "plain_p50_ms": round(at(plain, 0.5), 3), "plain_p99_ms": round(at(plain, 0.99), 3),
-        "sidecar_p50_ms": round(at(through, 0.5), 3), "sidecar_p99_ms": round(at(through, 0.99), 3),
-        "added_p50_ms": round(at(through, 0.5) - at(plain, 0.5), 3),
-        "added_p99_ms": round(at(through, 0.99) - at(plain, 0.99), 3),
-    }
-    for name, value in results.items():
-        print(f"{name:<28}{value:>12,}", file=sys.stderr if AS_JSON else sys.stdout)
+    rounds = []
+    with harness.Daemon() as daemon, harness.connect() as connection:
+        channel = connection.channel()
+        teach(channel)
+        for number in range(1, ROUNDS + 1):
+            say(f"round {number} of {ROUNDS}: {LIVE_RATE} messages a second, {FAST_RATE} a second, "
+                f"a backlog of {BACKLOG:,}")
+            rounds.append({**live(daemon), **fast(daemon), **backlog(daemon, channel)})
+            teach(channel)  # the daemon was started anew
+    results = {"rounds": ROUNDS, "live_rate_per_s": LIVE_RATE, "fast_rate_per_s": FAST_RATE}
+    out = sys.stderr if AS_JSON else sys.stdout
+    print(f"{'':<38}{'median':>12}{'lowest':>12}{'highest':>12}", file=out)
+    for name in rounds[0]:
+        values = [one[name] for one in rounds]
+        middle, low, high = (round(v, 3) for v in (statistics.median(values), min(values), max(values)))
+        results[name], results[name + "_spread"] = middle, [low, high]
+        print(f"{name:<38}{middle:>12,}{low:>12,}{high:>12,}", file=out)
     if AS_JSON:
         print(json.dumps(results))
 

@@ -35,12 +35,12 @@ def _work(daemon):
 def _one_death(daemon, producers, end, begin):
     """One end of the broker under load: (held and not acked at that moment, delivered again)."""
     intake = daemon.status()["intake"]
-    producers.append(oracle.Producer(12000, sum(len(p.digests) for p in producers)))
-    wait_until(lambda: daemon.status()["intake"]["held"] >= 200 or not producers[-1].is_alive(), 30, "a full window")
+    producers.append(oracle.Producer(100000, sum(len(p.digests) for p in producers)))
+    wait_until(lambda: daemon.status()["intake"]["held"] >= 200, 30, "a window with something in it")
     end()
     wait_until(lambda: not daemon.status()["ready"], 30, "a daemon that is not ready")
     begin()
-    producers[-1].done(90)
+    producers[-1].stop().done(90)
     wait_until(lambda: daemon.status()["ready"], 40, lambda: f"ready again: {daemon.status()}")
     oracle.wait_forwarded(daemon)  # what was held has been given up, and came again
     after = daemon.status()["intake"]

@@ -84,6 +84,42 @@ def headers_up_to_the_frame_limit_go_through():
         equal(daemon.process.poll(), None, "exit code")
 
 
+class _Bytes(str):
+    """A text that goes onto the wire as bytes which are no UTF-8."""
+
+    def encode(self, *_):
+        return b"\xff\xc0\x80" + str.encode(self)
+
+
+def ten_thousand_headers_go_through():
+    with _fresh() as daemon:
+        _send(b"1 ", headers={f"key{n}": True for n in range(10000)})
+        got = _take(WORK, 1, 40)[0][1].headers
+        kept = [name for name in got if not name.startswith("x-harbinger-")]
+        equal(kept, [f"key{n}" for n in range(10000)], "names, in their order")
+        assert "x-harbinger-id" in got, "no room was found for the sidecar's own headers"
+        equal(daemon.status()["intake"]["held"], 0, "held")
+
+
+def texts_that_are_no_utf8_go_through():
+    with _fresh() as daemon, harness.connect() as connection:
+        channel = connection.channel()
+        channel.exchange_declare("jobs.in", "fanout")
+        channel.queue_bind(INTAKE, "jobs.in")
+        channel.confirm_delivery()
+        properties = pika.BasicProperties(app_id="app", headers={"job_type": _Bytes("type"), "other": _Bytes("x")})
+        channel.basic_publish("jobs.in", _Bytes("key"), b"1 ", properties, mandatory=True)
+        headers = _take(WORK)[0][1].headers
+        equal(headers["job_type"], b"\xff\xc0\x80type", "job_type")
+        equal(headers["other"], b"\xff\xc0\x80x", "another header")
+        equal(headers["x-harbinger-routing-key"], b"\xff\xc0\x80key", "routing key")
+        print(f"# key {headers['x-harbinger-key']!r}", flush=True)
+        # A worker can only report such a key as JSON has it: it must not hurt.
+        channel.basic_publish(oracle.REPORTS, "", b'{"key":"app/\xff\xc0\x80type","duration_ms":1}')
+        wait_until(lambda: daemon.status()["reports"]["malformed"] == 1, what="the report counted as malformed")
+        channel.exchange_delete("jobs.in")
+
+
 def body_over_the_brokers_limit_does_not_stop_the_others():
     with _fresh() as daemon:
         equal(daemon.stop(), 0, "exit code")

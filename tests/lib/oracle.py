@@ -67,7 +67,7 @@ class Producer(threading.Thread):
         self.exchange, self.key, self.uri = exchange, key, uri or harness.AMQP
         self.rng = random.Random(seed * 1000003 + first)
         self.digests, self.confirmed, self.uncertain, self.returned = {}, set(), set(), set()
-        self.pending, self.tag, self.error = {}, 0, None
+        self.pending, self.tag, self.stopping = {}, 0, False
         self.channel = self.connection = None
         self.start()
 
@@ -102,7 +102,14 @@ class Producer(threading.Thread):
                 self.confirmed.add(number)
         self._pump()
 
+    def stop(self):
+        """Publishes no more; what it has not come to was never published."""
+        self.stopping = True
+        return self
+
     def _pump(self):
+        if self.stopping:
+            self.numbers.clear()
         while self.numbers and len(self.pending) < self.WINDOW:
             number = self.numbers.popleft()
             body, properties = message(number, self.rng)
