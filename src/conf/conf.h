@@ -24,7 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONF_MAX_LEVELS  10 /* RabbitMQ pays for each priority: docs/amqp.md, "What RabbitMQ does", 3 */
+#define CONF_MAX_LEVELS \
+    10 /* RabbitMQ pays for each priority: docs/amqp.md, "What RabbitMQ does", 3 */
 #define CONF_MAX_SOURCES 8
 #define CONF_MAX_OPTIONS 80
 #define CONF_MAX_LABELS  10000
