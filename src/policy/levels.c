@@ -77,25 +77,15 @@ static void levels_remove(struct policy *p, struct policy_msg *m)
     unlink_msg(CONTAINER_OF(p, struct levels, policy), m);
 }
 
-static const struct policy_ops levels_ops = {
-    .name = "levels",
-    .free = levels_free,
-    .place = levels_place,
-    .next = levels_next,
-    .put_back = levels_put_back,
-    .requeue = levels_place,
-    .remove = levels_remove,
-};
+/* The two differ in the name and the number of lists. */
+#define LEVELS_OPS(policy_name)                                                               \
+    {                                                                                         \
+        .name = policy_name, .free = levels_free, .place = levels_place, .next = levels_next, \
+        .put_back = levels_put_back, .requeue = levels_place, .remove = levels_remove,        \
+    }
 
-static const struct policy_ops fifo_ops = {
-    .name = "fifo",
-    .free = levels_free,
-    .place = levels_place,
-    .next = levels_next,
-    .put_back = levels_put_back,
-    .requeue = levels_place,
-    .remove = levels_remove,
-};
+static const struct policy_ops levels_ops = LEVELS_OPS("levels");
+static const struct policy_ops fifo_ops = LEVELS_OPS("fifo");
 
 static struct policy *levels_new(const struct policy_ops *ops, unsigned n_levels)
 {
