@@ -396,12 +396,11 @@ static int handle_close(struct channel *ch, const amqp_channel_close_t *close)
     snprintf(why.text, sizeof why.text, "%.*s", (int)close->reply_text.len,
              (char *)close->reply_text.bytes);
     int r = answer(ch, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
-    bool told = ch->sm.state == CLOSING && !ch->aborted;
-    if (ch->aborted)
-        why = ch->abort_why;
+    /* Ours crossed it: RabbitMQ answers that one as well, and until then the number is taken. */
+    if (ch->sm.state == CLOSING)
+        return r;
     detach(ch);
-    if (!told)
-        tell_closed(ch, &why);
+    tell_closed(ch, &why);
     return r;
 }
 

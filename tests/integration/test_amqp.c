@@ -711,6 +711,27 @@ START_TEST(a_missing_exchange_costs_the_channel_only)
 }
 END_TEST
 
+/* Our channel.close and the broker's cross: both are answered, and the connection lives on. */
+START_TEST(crossing_closes_cost_the_channel_only)
+{
+    struct rig *r = rig_up();
+    start_publisher(r, 50);
+    for (int i = 0; i < 2; i++) {
+        struct publish p = {.exchange = text_of("t.no-exchange"),
+                            .routing_key = text_of("k"),
+                            .props = {plain_props, 3},
+                            .body = text_of("x")};
+        ck_assert_int_eq(publisher_publish(r->publisher, &p), 0);
+        publisher_free(r->publisher);
+        r->n_publisher_up = 0;
+        start_publisher(r, 50);
+    }
+    run_for(r, 200);
+    ck_assert_int_eq(r->n_link_down, 0);
+    rig_free(r);
+}
+END_TEST
+
 /* A forced close is an ordinary loss: link, consumer and publisher come back, old tags are stale,
  * what was unsettled comes again. */
 START_TEST(a_forced_close_is_survived)
@@ -1016,6 +1037,7 @@ Suite *suite(void)
                                   returns_are_matched_by_token,
                                   a_full_queue_nacks,
                                   a_missing_exchange_costs_the_channel_only,
+                                  crossing_closes_cost_the_channel_only,
                                   a_forced_close_is_survived,
                                   a_deleted_queue_is_seen_and_awaited,
                                   a_paused_consumer_keeps_what_it_holds,
