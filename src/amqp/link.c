@@ -360,17 +360,8 @@ void link_stop(struct link *l)
 
 void link_abort(struct link *l, const struct loss *why)
 {
-    l->backoff.n_failures = 0;
     if (l->conn != NULL)
         conn_abort(l->conn, why);
-    else if (l->sm.state == WAITING)
-        wait_for(l, l->o.backoff_min_for);
-}
-
-void link_restart(struct link *l)
-{
-    struct loss why = {.kind = LOSS_CLOSED, .text = "restarted"};
-    link_abort(l, &why);
 }
 
 bool link_is_up(const struct link *l)

@@ -84,11 +84,8 @@ void link_start(struct link *l);
  * it was not up. */
 void link_stop(struct link *l);
 
-/* Cuts the connection now, as after a loss, and comes back after the first short delay. For
- * credentials or URIs that changed, and for tests. */
-void link_restart(struct link *l);
-
-/* The same, with a reason that the log and the users get to read. */
+/* Cuts the connection or the attempt now, with a reason that the log and the users get to read, and
+ * comes back as after any loss. Nothing while there is none. */
 void link_abort(struct link *l, const struct loss *why);
 
 /* Frees it, cutting the connection without a word if it is up. NULL does nothing. */

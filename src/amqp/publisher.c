@@ -29,7 +29,10 @@ static const struct sm_state states[] = {
     [UP] = {"up", SM_TO(DOWN)},
 };
 
-enum { TICKS = 4 }; /* the confirm timeout is seen between 1 and 1 + 1/TICKS of it */
+enum {
+    TICKS = 4,    /* the confirm timeout is seen between 1 and 1 + 1/TICKS of it */
+    DOUBLINGS = 4 /* of the confirm timeout at most */
+};
 
 struct publisher {
     struct link_user user;
@@ -45,7 +48,9 @@ struct publisher {
     struct event *timer; /* the next attempt to open */
     struct event *watch; /* looks at the oldest unconfirmed tag */
     uint64_t watched_tag;
-    unsigned n_stuck; /* ticks that saw the same one */
+    size_t watched_bytes; /* output that waited at the last tick */
+    unsigned n_stuck;     /* ticks that saw no progress */
+    unsigned n_timeouts;  /* in a row, without a confirm in between */
 };
 
 /* Off the link and the loop, at once: the owner may free the link next, while the memory here waits
@@ -153,6 +158,7 @@ static void on_confirm(void *ctx, uint64_t tag, bool multiple, bool ack)
     channel_want_flush(p->ch);
     /* Something got through: the next refusal is about that message, not about the place. */
     p->backoff.n_failures = 0;
+    p->n_timeouts = 0;
     while (!p->life.dead && p->sm.state == UP &&
            confirms_take(&p->window, tag, multiple, &c) == 0) {
         settle(p, c.cookie, ack);
@@ -220,6 +226,8 @@ static void selected(void *ctx, const amqp_method_t *reply)
     sm_move(&p->sm, UP);
     backoff_up(&p->backoff, clock_read());
     p->watched_tag = 0;
+    p->watched_bytes = 0;
+    p->n_stuck = 0;
     event_add(p->watch, &tick);
     log_event(link_log(p->link), LOG_INFO, "publisher.up", "publisher=%s", p->name);
     if (p->o.on_up != NULL)
@@ -260,24 +268,34 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     leave(p);
 }
 
-/* The oldest unconfirmed publish must move on; blocked, nothing is expected to. */
+/* Since the last tick: another oldest publish, or output that is still going out before it can be
+ * confirmed. Blocked, nothing is expected to move. */
+static bool is_stuck(struct publisher *p)
+{
+    uint64_t oldest = confirms_oldest(&p->window);
+    size_t waiting = link_pending_bytes(p->link);
+    bool moved = oldest != p->watched_tag || waiting < p->watched_bytes;
+    p->watched_tag = oldest;
+    p->watched_bytes = waiting;
+    return oldest != 0 && !moved && !link_is_blocked(p->link);
+}
+
 static void on_watch(evutil_socket_t fd, short what, void *arg)
 {
     struct publisher *p = arg;
     (void)fd;
     (void)what;
-    uint64_t oldest = confirms_oldest(&p->window);
-    bool stuck = oldest != 0 && oldest == p->watched_tag && !link_is_blocked(p->link);
-    p->n_stuck = stuck ? p->n_stuck + 1 : 0;
-    p->watched_tag = oldest;
-    if (p->n_stuck >= TICKS) {
-        struct loss why = {.kind = LOSS_TIMEOUT};
-        snprintf(why.text, sizeof why.text,
-                 "publisher %s: no confirm for the oldest of %u publishes", p->name,
-                 p->window.n_open);
-        p->n_stuck = 0;
-        link_abort(p->link, &why);
-    }
+    p->n_stuck = is_stuck(p) ? p->n_stuck + 1 : 0;
+    /* A path that is merely slower than the limit must get through some time. */
+    unsigned doublings = p->n_timeouts < DOUBLINGS ? p->n_timeouts : DOUBLINGS;
+    if (p->n_stuck < (unsigned)TICKS << doublings)
+        return;
+    struct loss why = {.kind = LOSS_TIMEOUT};
+    snprintf(why.text, sizeof why.text, "publisher %s: no confirm for the oldest of %u publishes",
+             p->name, p->window.n_open);
+    p->n_stuck = 0;
+    p->n_timeouts++;
+    link_abort(p->link, &why);
 }
 
 static void on_link_up(struct link_user *u)

@@ -22,7 +22,9 @@
  *   - Properties and body are copied into the write buffer; the caller keeps its message until the
  *     callback.
  *   - No confirm for the oldest within confirm_timeout: the link is restarted (the broker, or the
- *     path to it, is dead or blocked); while the broker says `blocked` the clock stands still.
+ *     path to it, is dead or blocked). The clock starts anew while our own output still goes out,
+ *     and stands still while the broker says `blocked`. Each such timeout in a row doubles the
+ *     limit, up to 16 times it, until something is confirmed: what is only slow gets through.
  *   - No function here runs a callback before it returns. publisher_publish may be called in any
  *     callback, and publisher_free too: then the rest of the window is dropped without callbacks.
  */

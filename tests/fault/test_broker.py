@@ -11,6 +11,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import harness  # noqa: E402
 import oracle  # noqa: E402
+import proxy  # noqa: E402
 from harness import Daemon, ctl, equal, wait_until  # noqa: E402
 from oracle import INTAKE, PARKED, WORK, queue_ready  # noqa: E402
 
@@ -255,6 +256,16 @@ def full_work_queue_that_rejects_is_waited_for_without_spinning():
         finally:
             ctl("clear_policy", "full")
         oracle.settle(daemon, [producer])
+
+
+def a_path_slower_than_the_confirm_timeout_gets_through():
+    harness.delete_topology()
+    with proxy.Proxy(harness.amqp_port()) as slow, Daemon({"amqp.confirm_timeout": "1s"}, uri=slow.uri()) as daemon:
+        slow("rate all up 150000")
+        with harness.connect() as connection:
+            connection.channel().basic_publish("", INTAKE, b"z" * 500000)
+        wait_until(lambda: _work(daemon)["confirmed"] == 1, 30, lambda: f"confirmed: {_work(daemon)}")
+        assert _work(daemon)["published"] <= 4, f"copies: {_work(daemon)}"
 
 
 def _cpu_s(daemon):
