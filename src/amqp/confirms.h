@@ -51,7 +51,7 @@ int confirms_add(struct confirms *c, const struct confirm *what) MUST_CHECK;
 
 /* Takes an open tag out: `tag` alone, or (multiple) the oldest up to it; tag 0 with multiple means
  * all. Returns 0 with *out, or CONFIRMS_NONE. For `multiple` call again until NONE; adding in
- * between is fine. */
+ * between is fine unless the tag is 0, which takes what was just added as well. */
 int confirms_take(struct confirms *c, uint64_t tag, bool multiple, struct confirm *out) MUST_CHECK;
 /* Takes the oldest open one with this key, or the only one there is. Returns 0 or CONFIRMS_NONE. */
 int confirms_take_key(struct confirms *c, uint64_t key, struct confirm *out) MUST_CHECK;

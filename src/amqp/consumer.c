@@ -37,6 +37,9 @@ static const struct sm_state states[] = {
 enum { ACK_PART = 8 };
 #define ACK_DELAY (2 * MONO_MS)
 
+/* For the answers to channel.open, basic.qos and basic.consume, or to basic.cancel. */
+#define ANSWER_LIMIT (30 * MONO_S)
+
 struct consumer {
     struct link_user user;
     struct sm sm;
@@ -49,8 +52,7 @@ struct consumer {
     uint64_t generation;
     struct settle settle;
     struct backoff backoff;
-    struct event *timer; /* the next attempt */
-    struct event *kick;  /* on_paused while there is nothing to cancel */
+    struct event *timer; /* down: the next attempt; opening and pausing: the limit of the answers */
     struct event *due;   /* gathered acks go out at the latest */
     bool due_armed;
     bool want_paused, down_told;
@@ -65,11 +67,9 @@ static void shut(struct consumer *c)
     c->ch = NULL;
     if (c->timer != NULL)
         event_free(c->timer);
-    if (c->kick != NULL)
-        event_free(c->kick);
     if (c->due != NULL)
         event_free(c->due);
-    c->timer = c->kick = c->due = NULL;
+    c->timer = c->due = NULL;
 }
 
 static void release(struct consumer *c)
@@ -94,6 +94,12 @@ void consumer_free(struct consumer *c)
         release(c);
 }
 
+static void arm(struct event *timer, mono_t for_ns)
+{
+    struct timeval tv = clock_timeval(for_ns);
+    evtimer_add(timer, &tv);
+}
+
 /* Ends. */
 
 /* Everything of this generation is over; tells the owner once and tries again later. */
@@ -110,8 +116,7 @@ static void go_down(struct consumer *c, const struct loss *why)
     log_event(link_log(c->link), loss_level(why), "consumer.down",
               "queue=%s retry_ms=%.0f reason=" LOG_Q, c->queue, mono_to_ms(delay), words);
     /* With the link gone its next up starts it; the timer does no harm then. */
-    struct timeval tv = clock_timeval(delay);
-    evtimer_add(c->timer, &tv);
+    arm(c->timer, delay);
     if (!c->down_told && c->o.on_down != NULL) {
         c->down_told = true;
         c->o.on_down(c->o.ctx, why);
@@ -156,9 +161,11 @@ static void settle_state(struct consumer *c)
     if (c->sm.state == CONSUMING && c->want_paused) {
         amqp_basic_cancel_t cancel = {.consumer_tag = lib_bytes(text_of(c->tag))};
         sm_move(&c->sm, PAUSING);
+        arm(c->timer, ANSWER_LIMIT);
         r = channel_call(c->ch, AMQP_BASIC_CANCEL_METHOD, &cancel, cancelled);
     } else if (c->sm.state == PAUSED && !c->want_paused && c->settle.n_held <= c->o.prefetch) {
         sm_move(&c->sm, OPENING);
+        arm(c->timer, ANSWER_LIMIT);
         r = say_qos(c, NULL);
         if (r == 0)
             r = consume(c);
@@ -167,10 +174,10 @@ static void settle_state(struct consumer *c)
         end_here(c, LOSS_NOMEM, "pause or resume");
 }
 
-static void tell_paused(struct consumer *c)
+static void become_paused(struct consumer *c)
 {
-    if (c->want_paused && !c->life.dead && c->o.on_paused != NULL)
-        c->o.on_paused(c->o.ctx);
+    sm_move(&c->sm, PAUSED);
+    evtimer_del(c->timer);
 }
 
 static void cancelled(void *ctx, const amqp_method_t *reply)
@@ -178,10 +185,8 @@ static void cancelled(void *ctx, const amqp_method_t *reply)
     struct consumer *c = ctx;
     (void)reply;
     life_enter(&c->life);
-    sm_move(&c->sm, PAUSED);
-    tell_paused(c);
-    if (!c->life.dead)
-        settle_state(c);
+    become_paused(c);
+    settle_state(c);
     leave(c);
 }
 
@@ -195,6 +200,7 @@ static void consuming(void *ctx, const amqp_method_t *reply)
     life_enter(&c->life);
     snprintf(c->tag, sizeof c->tag, "%.*s", (int)tag.n, tag.p);
     sm_move(&c->sm, CONSUMING);
+    evtimer_del(c->timer);
     backoff_up(&c->backoff, clock_read());
     c->down_told = false;
     log_event(link_log(c->link), LOG_INFO, "consumer.up", "queue=%s prefetch=%u", c->queue,
@@ -228,12 +234,10 @@ static void qos_set(void *ctx, const amqp_method_t *reply)
     struct consumer *c = ctx;
     (void)reply;
     life_enter(&c->life);
-    if (c->want_paused) {
-        sm_move(&c->sm, PAUSED);
-        tell_paused(c);
-    } else if (consume(c) < 0) {
+    if (c->want_paused)
+        become_paused(c);
+    else if (consume(c) < 0)
         end_here(c, LOSS_NOMEM, "basic.consume");
-    }
     leave(c);
 }
 
@@ -262,13 +266,12 @@ static bool is_time(struct consumer *c)
 static void on_flush(void *ctx)
 {
     struct consumer *c = ctx;
-    struct timeval later = clock_timeval(ACK_DELAY);
     life_enter(&c->life);
     if (is_time(c)) {
         consumer_flush(c);
     } else if (c->settle.n_done > 0 && !c->due_armed) {
         c->due_armed = true;
-        evtimer_add(c->due, &later);
+        arm(c->due, ACK_DELAY);
     }
     settle_state(c);
     leave(c);
@@ -279,7 +282,7 @@ static void open_channel(struct consumer *c)
     struct conn *conn = link_conn(c->link);
     if (conn == NULL || c->sm.state != DOWN || c->want_paused)
         return;
-    evtimer_del(c->timer);
+    arm(c->timer, ANSWER_LIMIT);
     struct channel_options options = {
         .max_message_bytes = (uint64_t)c->o.max_message_bytes,
         .cut_larger = c->o.cut_larger,
@@ -302,7 +305,12 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     life_enter(&c->life);
-    open_channel(c);
+    if (c->sm.state == DOWN)
+        open_channel(c);
+    else if (link_is_blocked(c->link)) /* RabbitMQ does not read what has published */
+        arm(c->timer, ANSWER_LIMIT);
+    else
+        end_here(c, LOSS_TIMEOUT, "opening or pausing the consumer");
     leave(c);
 }
 
@@ -313,17 +321,6 @@ static void on_due(evutil_socket_t fd, short what, void *arg)
     (void)what;
     c->due_armed = false;
     consumer_flush(c);
-}
-
-static void on_kick(evutil_socket_t fd, short what, void *arg)
-{
-    struct consumer *c = arg;
-    (void)fd;
-    (void)what;
-    life_enter(&c->life);
-    if (c->sm.state == DOWN || c->sm.state == PAUSED)
-        tell_paused(c);
-    leave(c);
 }
 
 static void on_link_up(struct link_user *u)
@@ -367,10 +364,8 @@ int consumer_new(struct link *l, const struct consumer_options *options, struct 
     snprintf(c->queue, sizeof c->queue, "%s", options->queue);
     snprintf(c->wanted_tag, sizeof c->wanted_tag, "%s", options->tag != NULL ? options->tag : "");
     c->timer = evtimer_new(link_base(l), on_timer, c);
-    c->kick = event_new(link_base(l), -1, 0, on_kick, c);
     c->due = evtimer_new(link_base(l), on_due, c);
-    if (c->timer == NULL || c->kick == NULL || c->due == NULL ||
-        settle_init(&c->settle, 2u * options->prefetch) < 0) {
+    if (c->timer == NULL || c->due == NULL || settle_init(&c->settle, 2u * options->prefetch) < 0) {
         consumer_free(c);
         return ERR_NOMEM;
     }
@@ -425,19 +420,16 @@ void consumer_flush(struct consumer *c)
 void consumer_pause(struct consumer *c)
 {
     c->want_paused = true;
-    if (c->sm.state == DOWN || c->sm.state == PAUSED)
-        event_active(c->kick, EV_TIMEOUT, 0);
-    else
-        settle_state(c);
+    settle_state(c);
 }
 
 void consumer_resume(struct consumer *c)
 {
     c->want_paused = false;
-    if (c->sm.state == DOWN)
-        open_channel(c);
-    else
-        settle_state(c);
+    /* An attempt that was due meanwhile has been let pass. */
+    if (c->sm.state == DOWN && !evtimer_pending(c->timer, NULL))
+        arm(c->timer, 0);
+    settle_state(c);
 }
 
 void consumer_set_prefetch(struct consumer *c, uint16_t n)
@@ -449,16 +441,6 @@ void consumer_set_prefetch(struct consumer *c, uint16_t n)
 bool consumer_is_up(const struct consumer *c)
 {
     return c->sm.state == CONSUMING;
-}
-
-size_t consumer_unsettled(const struct consumer *c)
-{
-    return c->settle.n_held;
-}
-
-uint64_t consumer_generation(const struct consumer *c)
-{
-    return c->generation;
 }
 
 const char *consumer_state_name(const struct consumer *c)

@@ -16,6 +16,8 @@
  *   - Paused: the consumer is cancelled, its channel and unsettled deliveries stay; deliveries that
  *     were under way still come (they may be nacked with requeue). Resumed, it consumes again once
  *     at most a prefetch of deliveries is unsettled, so at most two prefetches are ever held.
+ *   - RabbitMQ has 30 s to answer an opening, a pause or a resume; then the channel is given up as
+ *     lost (not while it says `blocked`).
  *   - No function here runs a callback before it returns. consumer_free may be called in a
  *     callback.
  */
@@ -63,8 +65,6 @@ struct consumer_options {
      * 406 delivery timeout, ...), or the link's loss. All tags are stale from here on. Comes once
      * until the next on_up, also when the first attempt fails. It tries again by itself. */
     void (*on_down)(void *ctx, const struct loss *why);
-    /* After consumer_pause: nothing more will be delivered. */
-    void (*on_paused)(void *ctx);
     void *ctx;
 };
 
@@ -75,8 +75,8 @@ int consumer_new(struct link *l, const struct consumer_options *options,
 /* Closes its channel: what is unsettled goes back to the queue. NULL does nothing. */
 void consumer_free(struct consumer *c);
 
-/* Settles one delivery. Returns 0; CONSUMER_STALE when the tag is of an older generation or settled
- * already (nothing is sent); ERR_NOMEM. */
+/* Settles one delivery. Returns 0, or CONSUMER_STALE when the tag is of an older generation or
+ * settled already (nothing is sent). Without memory to send it the channel goes down. */
 int consumer_ack(struct consumer *c, struct consumer_tag tag) MUST_CHECK;
 /* requeue false: dead-lettered or dropped by the queue's own rules. */
 int consumer_nack(struct consumer *c, struct consumer_tag tag, bool requeue) MUST_CHECK;
@@ -90,9 +90,7 @@ void consumer_resume(struct consumer *c);
 void consumer_set_prefetch(struct consumer *c, uint16_t n);
 
 bool consumer_is_up(const struct consumer *c);
-/* Deliveries of this generation that are not settled. */
-size_t consumer_unsettled(const struct consumer *c);
-uint64_t consumer_generation(const struct consumer *c);
+/* "down", "opening", "consuming", "pausing", "paused". */
 const char *consumer_state_name(const struct consumer *c);
 /* Sends gathered settlements now; they go by themselves (see above). */
 void consumer_flush(struct consumer *c);

@@ -45,7 +45,7 @@ struct publisher {
     struct confirms window;
     struct hash_seed seed;
     struct backoff backoff;
-    struct event *timer; /* the next attempt to open */
+    struct event *timer; /* down: the next attempt; opening: the limit of the answers */
     struct event *watch; /* looks at the oldest unconfirmed tag */
     uint64_t watched_tag;
     size_t watched_bytes; /* output that waited at the last tick */
@@ -177,6 +177,12 @@ static void on_flush(void *ctx)
     leave(p);
 }
 
+static void arm(struct event *timer, mono_t for_ns)
+{
+    struct timeval tv = clock_timeval(for_ns);
+    evtimer_add(timer, &tv);
+}
+
 /* The end of a channel. */
 
 static void lose_window(struct publisher *p, const struct loss *why)
@@ -200,8 +206,7 @@ static void go_down(struct publisher *p, const struct loss *why)
               "publisher=%s unconfirmed=%u retry_ms=%.0f reason=" LOG_Q, p->name, p->window.n_open,
               mono_to_ms(delay), words);
     /* With the link gone its next up opens it; the timer does no harm then. */
-    struct timeval tv = clock_timeval(delay);
-    evtimer_add(p->timer, &tv);
+    arm(p->timer, delay);
     lose_window(p, why);
     if (!p->life.dead && p->o.on_down != NULL)
         p->o.on_down(p->o.ctx, why);
@@ -220,15 +225,15 @@ static void on_closed(void *ctx, const struct loss *why)
 static void selected(void *ctx, const amqp_method_t *reply)
 {
     struct publisher *p = ctx;
-    struct timeval tick = clock_timeval(p->o.confirm_timeout_for / TICKS);
     (void)reply;
     life_enter(&p->life);
     sm_move(&p->sm, UP);
+    evtimer_del(p->timer);
     backoff_up(&p->backoff, clock_read());
     p->watched_tag = 0;
     p->watched_bytes = 0;
     p->n_stuck = 0;
-    event_add(p->watch, &tick);
+    arm(p->watch, p->o.confirm_timeout_for / TICKS);
     log_event(link_log(p->link), LOG_INFO, "publisher.up", "publisher=%s", p->name);
     if (p->o.on_up != NULL)
         p->o.on_up(p->o.ctx);
@@ -240,7 +245,7 @@ static void open_channel(struct publisher *p)
     struct conn *conn = link_conn(p->link);
     if (conn == NULL || p->sm.state != DOWN)
         return;
-    evtimer_del(p->timer);
+    arm(p->timer, p->o.confirm_timeout_for);
     struct channel_options options = {
         .max_message_bytes = UINT64_MAX / 2, /* what comes back is what we sent */
         .on_closed = on_closed,
@@ -264,7 +269,14 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     life_enter(&p->life);
-    open_channel(p);
+    if (p->sm.state == DOWN) {
+        open_channel(p);
+    } else if (link_is_blocked(p->link)) { /* RabbitMQ does not read what has published */
+        arm(p->timer, p->o.confirm_timeout_for);
+    } else {
+        struct loss why = {.kind = LOSS_TIMEOUT, .text = "opening the publisher"};
+        channel_abort(p->ch, &why);
+    }
     leave(p);
 }
 
@@ -367,13 +379,6 @@ int publisher_publish(struct publisher *p, const struct publish *what)
     return r < 0 ? r : confirms_add(&p->window, &c);
 }
 
-void publisher_abort(struct publisher *p)
-{
-    struct loss why = {.kind = LOSS_CLOSED, .text = "given up by its owner"};
-    if (p->ch != NULL)
-        channel_abort(p->ch, &why);
-}
-
 bool publisher_is_up(const struct publisher *p)
 {
     return p->sm.state == UP && channel_is_open(p->ch);
@@ -382,11 +387,6 @@ bool publisher_is_up(const struct publisher *p)
 uint32_t publisher_pending(const struct publisher *p)
 {
     return p->window.n_open;
-}
-
-uint64_t publisher_pending_bytes(const struct publisher *p)
-{
-    return p->window.open_bytes;
 }
 
 bool publisher_has_room(const struct publisher *p, size_t bytes)

@@ -54,7 +54,7 @@ struct publisher_options {
     const char *name;           /* for the log */
     uint32_t window_messages;   /* at least 1 */
     uint64_t window_bytes;      /* at least one message is let through whatever its size */
-    mono_t confirm_timeout_for; /* 0 means 30 s */
+    mono_t confirm_timeout_for; /* 0 means 30 s; an opening has that long too */
     mono_t backoff_min_for;     /* 0 means 250 ms */
     mono_t backoff_max_for;     /* 0 means 30 s */
     uint64_t seed;              /* of the body hash */
@@ -66,8 +66,8 @@ struct publisher_options {
     /* Open for publishing. */
     void (*on_up)(void *ctx);
     /* After the on_lost of everything in the window. LOSS_CHANNEL: a publish was refused for what
-     * it is (404 no exchange, 403 write, 406 user id, 541): resend singly to find which. It opens
-     * again by itself. */
+     * it is (404 no exchange, 403 write, 406 user id): resend singly to find which. (541, an error
+     * inside RabbitMQ, ends the connection: LOSS_CONNECTION.) It opens again by itself. */
     void (*on_down)(void *ctx, const struct loss *why);
     /* The end of a batch of callbacks after which there is room in the window. May be NULL. */
     void (*on_room)(void *ctx);
@@ -95,13 +95,9 @@ void publisher_free(struct publisher *p);
  * sent; ERR_INVALID (exchange or key over 255 bytes); ERR_NOMEM. */
 int publisher_publish(struct publisher *p, const struct publish *what) MUST_CHECK;
 
-/* Gives the channel up, as if lost; the window is reported lost from the loop with LOSS_CLOSED. */
-void publisher_abort(struct publisher *p);
-
 bool publisher_is_up(const struct publisher *p);
-/* Unconfirmed publishes and their bytes. */
+/* Unconfirmed publishes. */
 uint32_t publisher_pending(const struct publisher *p);
-uint64_t publisher_pending_bytes(const struct publisher *p);
 /* True when a publish of that many bytes would not be FULL. */
 bool publisher_has_room(const struct publisher *p, size_t bytes);
 

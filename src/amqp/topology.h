@@ -54,7 +54,8 @@ enum topology_mode { TOPOLOGY_DECLARE, TOPOLOGY_CHECK, TOPOLOGY_OFF };
 enum topology_result {
     TOPOLOGY_OK,       /* all is as configured */
     TOPOLOGY_PROBLEMS, /* some lines say what is not */
-    TOPOLOGY_LOST,     /* the link went; ask again when it is up */
+    TOPOLOGY_LOST,     /* not all was asked: the link went, no answer within the limit, no channel
+                        * number left, no memory; ask again when the link is up */
 };
 
 struct topology_report {

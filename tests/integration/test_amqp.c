@@ -34,7 +34,7 @@ struct rig {
     bool blocked;
     struct loss link_why;
 
-    int n_consumer_up, n_consumer_down, n_paused, n_deliveries;
+    int n_consumer_up, n_consumer_down, n_deliveries;
     struct loss consumer_why;
     struct consumer_tag tags[MOST];
     bool redelivered[MOST];
@@ -168,11 +168,6 @@ static void on_consumer_down(void *ctx, const struct loss *why)
         consumer_free(r->consumer);
         r->consumer = NULL;
     }
-}
-
-static void on_paused(void *ctx)
-{
-    ((struct rig *)ctx)->n_paused++;
 }
 
 static void settled(struct rig *r, void *cookie)
@@ -321,14 +316,14 @@ static void make_queue(struct rig *r, const char *name)
     ck_assert_int_eq(r->result, TOPOLOGY_OK);
 }
 
-static void start_publisher(struct rig *r, uint32_t window)
+static void new_publisher(struct rig *r, uint32_t window, mono_t confirm_timeout_for)
 {
     struct publisher_options options = {
         .name = "out",
         .window_messages = window,
         .window_bytes = 8 << 20,
         .backoff_min_for = 20 * MONO_MS,
-        .confirm_timeout_for = 5 * MONO_S,
+        .confirm_timeout_for = confirm_timeout_for,
         .on_confirmed = on_confirmed,
         .on_returned = on_returned,
         .on_nacked = on_nacked,
@@ -338,6 +333,11 @@ static void start_publisher(struct rig *r, uint32_t window)
         .ctx = r,
     };
     ck_assert_int_eq(publisher_new(r->link, &options, &r->publisher), 0);
+}
+
+static void start_publisher(struct rig *r, uint32_t window)
+{
+    new_publisher(r, window, 5 * MONO_S);
     WAIT_UNTIL(r, r->n_publisher_up == 1);
 }
 
@@ -350,7 +350,6 @@ static void start_consumer(struct rig *r, const char *queue, uint16_t prefetch)
         .on_delivery = on_delivery,
         .on_up = on_consumer_up,
         .on_down = on_consumer_down,
-        .on_paused = on_paused,
         .ctx = r,
     };
     ck_assert_int_eq(consumer_new(r->link, &options, &r->consumer), 0);
@@ -517,6 +516,22 @@ START_TEST(a_frozen_broker_is_noticed)
     WAIT_UNTIL(r, r->n_publisher_up == 2);
     publish(r, "t.frozen", 2);
     WAIT_UNTIL(r, r->n_confirmed == 1);
+    rig_free(r);
+}
+END_TEST
+
+/* An opening that gets no answer is given up and tried again; the connection may live on. */
+START_TEST(an_unanswered_opening_is_tried_again)
+{
+    struct rig *r = rig_up();
+    pid_t pid = broker_pid();
+    ck_assert_int_eq(kill(pid, SIGSTOP), 0);
+    new_publisher(r, 50, 200 * MONO_MS);
+    WAIT_UNTIL(r, r->n_publisher_down == 1);
+    ck_assert_int_eq(kill(pid, SIGCONT), 0);
+    ck_assert_int_eq(r->publisher_why.kind, LOSS_TIMEOUT);
+    WAIT_UNTIL(r, r->n_publisher_up == 1);
+    ck_assert_int_eq(r->n_link_down, 0);
     rig_free(r);
 }
 END_TEST
@@ -786,8 +801,7 @@ START_TEST(a_paused_consumer_keeps_what_it_holds)
         publish(r, "t.paused", i);
     WAIT_UNTIL(r, r->n_deliveries == 2);
     consumer_pause(r->consumer);
-    ck_assert_int_eq(r->n_paused, 0);
-    WAIT_UNTIL(r, r->n_paused == 1);
+    WAIT_UNTIL(r, strcmp(consumer_state_name(r->consumer), "paused") == 0);
     ck_assert_int_eq(consumer_ack(r->consumer, r->tags[0]), 0);
     ck_assert_int_eq(consumer_nack(r->consumer, r->tags[1], true), 0);
     run_for(r, 200);
@@ -1029,6 +1043,7 @@ Suite *suite(void)
                                   a_mute_peer_is_given_up,
                                   another_protocol_is_refused,
                                   a_frozen_broker_is_noticed,
+                                  an_unanswered_opening_is_tried_again,
                                   localhost_is_found,
                                   stopping_while_resolving_is_safe,
                                   what_is_confirmed_is_delivered,
