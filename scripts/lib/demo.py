@@ -250,8 +250,16 @@ def table(results):
             yield f"{title:<20}{before:>14}{after:>14}"
 
 
+def end_by_signal(number, _):
+    """Once: a second one, which a terminal and our parent may both send, must not stop the cleaning up."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, end_by_signal)
     started = time.monotonic()
     say(f"demo: {BULK[2]} '{BULK[0]}' jobs of {BULK[1]:g} ms arrive at once, then {SHORT[2]:,} "
         f"'{SHORT[0]}' jobs of {SHORT[1]:g} ms; {WORKERS} workers.\n"
@@ -279,8 +287,6 @@ def main():
 
 try:
     main()
-except KeyboardInterrupt:
-    sys.exit(130)
 except RuntimeError as failure:
     say(f"demo: {failure}")
     sys.exit(1)

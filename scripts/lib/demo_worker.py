@@ -5,6 +5,7 @@ A note is one short line, so that the workers can share one pipe. It takes no pa
 import json
 import os
 import pathlib
+import signal
 import sys
 import time
 
@@ -21,6 +22,7 @@ def main(fd, uri, queue):
         os.write(int(fd), f"{json.loads(body)['job']} {began:.6f} {time.monotonic():.6f}\n".encode())
 
     worker.handle = noted
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is the demo's, which ends us by SIGTERM
     worker.main(uri, queue)
 
 

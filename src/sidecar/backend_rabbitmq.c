@@ -172,7 +172,7 @@ static void destination_failed(struct backend_rabbitmq *b, const char *why)
     if (b->sm.state == PAUSED)
         return;
     sm_move(&b->sm, PAUSED);
-    snprintf(b->why, sizeof b->why, "%s", why);
+    snprintf(b->why, sizeof b->why, "%.255s", why);
     b->stats.pauses++;
     arm_retry(b);
     log_event(b->log, LOG_WARN, "work.paused", "queue=" LOG_Q " exchange=" LOG_Q " reason=" LOG_Q,
@@ -222,7 +222,7 @@ static void blame_or_wait(struct backend_rabbitmq *b, struct dispatch *d, const 
         return;
     }
     d->refused_at = b->stats.confirmed + 1;
-    snprintf(b->why, sizeof b->why, "%s", why);
+    snprintf(b->why, sizeof b->why, "%.255s", why);
     arm_retry(b);
     wait_in(b, &b->later, d);
 }

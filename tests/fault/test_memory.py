@@ -41,8 +41,8 @@ def _acked(daemon):
 def _pass_through(daemon, count, each=lambda: None):
     """Sends `count` messages all the way to a worker that reports; calls `each` a number of times meanwhile."""
     limit = 60 + count / 500
+    start = done = _acked(daemon)
     with Load("consume", WORK, count, report=1) as worker, Load("publish", INTAKE, count, keys=KEYS) as producer:
-        start = done = _acked(daemon)
         while done < start + count:
             wanted = min(done + count / SAMPLES, start + count)
             wait_until(lambda: _acked(daemon) >= wanted or daemon.process.poll() is not None, limit,

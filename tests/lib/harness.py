@@ -39,6 +39,7 @@ def main(names):
              and not isinstance(item, type)]
     if len(sys.argv) > 1:
         tests = [t for t in tests if any(part in t[0] for part in sys.argv[1:])]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by an exception, so that all is cleaned up
     print(f"1..{len(tests)}", flush=True)
     failed = 0
     for number, (name, test) in enumerate(tests, 1):
