@@ -90,31 +90,34 @@ void publisher_free(struct publisher *p)
 
 /* Which publish was it? */
 
-static uint64_t key_of_token(const struct publisher *p, struct text token)
-{
-    return hash_bytes(&p->seed, token.p, token.n);
-}
-
 /* Equal content to the same place has the same fate, so that the oldest of equals may stand for
- * any. */
-static uint64_t key_of_body(const struct publisher *p, struct text exchange,
-                            struct text routing_key, struct text body)
+ * any. The token (absent: none) tells those that we named apart; with the rest beside it, a foreign
+ * header that repeats one of ours finds nothing else than its equal. */
+static uint64_t key_of(const struct publisher *p, const struct publish *what)
 {
-    uint64_t parts[3] = {
-        hash_bytes(&p->seed, exchange.p, exchange.n),
-        hash_bytes(&p->seed, routing_key.p, routing_key.n),
-        hash_bytes(&p->seed, body.p, body.n),
+    uint64_t parts[5] = {
+        hash_bytes(&p->seed, what->exchange.p, what->exchange.n),
+        hash_bytes(&p->seed, what->routing_key.p, what->routing_key.n),
+        hash_bytes(&p->seed, what->body.p, what->body.n),
+        what->token.p != NULL,
+        hash_bytes(&p->seed, what->token.p, what->token.n),
     };
     return hash_bytes(&p->seed, parts, sizeof parts);
 }
 
 static bool find_returned(struct publisher *p, const struct message *m, struct confirm *out)
 {
-    struct text token = props_header_text(&m->props, text_of("x-harbinger-id"));
-    if (token.p != NULL && confirms_take_key(&p->window, key_of_token(p, token), out) == 0)
+    struct publish what = {
+        .exchange = m->exchange,
+        .routing_key = m->routing_key,
+        .body = m->body,
+        .token = props_header_text(&m->props, text_of("x-harbinger-id")),
+    };
+    if (confirms_take_key(&p->window, key_of(p, &what), out) == 0)
         return true;
-    uint64_t key = key_of_body(p, m->exchange, m->routing_key, m->body);
-    return confirms_take_key(&p->window, key, out) == 0;
+    /* That header may be a foreign one, on a publish that we did not name. */
+    what.token = (struct text){0};
+    return confirms_take_key(&p->window, key_of(p, &what), out) == 0;
 }
 
 /* What the broker says. */
@@ -372,8 +375,7 @@ int publisher_publish(struct publisher *p, const struct publish *what)
     struct confirm c = {.cookie = what->cookie, .bytes = what->props.n + what->body.n};
     if (!confirms_has_room(&p->window, c.bytes))
         return PUBLISHER_FULL;
-    c.key = what->token.p != NULL ? key_of_token(p, what->token)
-                                  : key_of_body(p, what->exchange, what->routing_key, what->body);
+    c.key = key_of(p, what);
     struct codec_content content = {.props = what->props, .body = what->body};
     int r = channel_publish(p->ch, what->exchange, what->routing_key, &content);
     return r < 0 ? r : confirms_add(&p->window, &c);

@@ -9,9 +9,10 @@
  *   nacked      RabbitMQ could not take it (full queue with reject-publish, dead queue process)
  *   lost        channel or connection went first: it may have arrived or not; told in publish order
  *
- * Which one was returned: a return carries no tag, but the content itself. The caller names a token
- * that it also put into the header `x-harbinger-id`; a publish without one is known by a hash over
- * its body. A return is matched to the oldest unconfirmed publish of the same token or body; with a
+ * Which one was returned: a return carries no tag, but the content itself. It is known by a hash
+ * over its address and body, and over a token where the caller names one that it also put into the
+ * header `x-harbinger-id`. A return is matched to the oldest unconfirmed publish that agrees in all
+ * of it (or, since that header may be a foreign one, in all of it without a token); with a
  * single publish in the window it is that one. A return that matches nothing must not be guessed
  * at, since its confirm would count as success: the channel is closed and the whole window reported
  * lost.

@@ -44,6 +44,7 @@ struct rig {
     struct loss publisher_why;
     int n_confirmed, n_returned, n_nacked, n_lost;
     uint16_t return_code;
+    uintptr_t returned; /* the last one */
     uintptr_t settled[MOST]; /* cookies in the order of their callbacks */
     int n_settled;
 
@@ -189,6 +190,7 @@ static void on_returned(void *ctx, void *cookie, uint16_t code, struct text why)
     (void)why;
     r->n_returned++;
     r->return_code = code;
+    r->returned = (uintptr_t)cookie;
     settled(r, cookie);
 }
 
@@ -680,6 +682,36 @@ START_TEST(returns_are_matched_by_token)
 }
 END_TEST
 
+/* A foreign x-harbinger-id that repeats one of ours does not take the return for it. */
+START_TEST(a_foreign_token_takes_no_other_return)
+{
+    struct rig *r = rig_up();
+    make_queue(r, "t.token");
+    start_publisher(r, 50);
+    struct props none = {0};
+    struct buf props = {0};
+    struct header h = header_text("x-harbinger-id", text_of("id"));
+    struct props_edit edit = {.priority = 1, .add = &h, .n_add = 1};
+    ck_assert_int_eq(props_edit(&none, &edit, &props), 0);
+    struct publish p = {.exchange = text_of(""),
+                        .routing_key = text_of("t.token"),
+                        .props = {props.p, props.n},
+                        .body = text_of("ours"),
+                        .token = text_of("id"),
+                        .cookie = (void *)1};
+    ck_assert_int_eq(publisher_publish(r->publisher, &p), 0);
+    p.routing_key = text_of("t.not-there");
+    p.token = (struct text){0};
+    p.cookie = (void *)2;
+    ck_assert_int_eq(publisher_publish(r->publisher, &p), 0);
+    WAIT_UNTIL(r, r->n_settled == 2);
+    ck_assert_int_eq(r->n_returned, 1);
+    ck_assert_uint_eq(r->returned, 2);
+    buf_fini(&props);
+    rig_free(r);
+}
+END_TEST
+
 /* A full queue with reject-publish nacks what does not fit. */
 START_TEST(a_full_queue_nacks)
 {
@@ -1050,6 +1082,7 @@ Suite *suite(void)
                                   stopping_sends_the_gathered_acks,
                                   returns_name_the_right_publish,
                                   returns_are_matched_by_token,
+                                  a_foreign_token_takes_no_other_return,
                                   a_full_queue_nacks,
                                   a_missing_exchange_costs_the_channel_only,
                                   crossing_closes_cost_the_channel_only,
