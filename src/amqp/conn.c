@@ -498,6 +498,9 @@ void conn_start_beat(struct conn *c)
 
 int conn_new(struct event_base *base, const struct conn_options *options, struct conn **out)
 {
+    const char *password = options->password != NULL ? options->password : options->uri->password;
+    if (strlen(password) > CONN_PASSWORD_MAX)
+        return ERR_INVALID;
     struct conn *c = calloc(1, sizeof *c);
     if (c == NULL)
         return ERR_NOMEM;
@@ -509,8 +512,7 @@ int conn_new(struct event_base *base, const struct conn_options *options, struct
     c->timeout_for = c->uri.connection_timeout_ms > 0 ? c->uri.connection_timeout_ms * MONO_MS
                                                       : options->connect_timeout_for;
     snprintf(c->name, sizeof c->name, "%s", options->name);
-    snprintf(c->password, sizeof c->password, "%s",
-             options->password != NULL ? options->password : c->uri.password);
+    snprintf(c->password, sizeof c->password, "%s", password);
     explicit_bzero(c->uri.password, sizeof c->uri.password);
     c->o.uri = NULL;
     c->o.password = c->o.name = NULL;
@@ -550,11 +552,6 @@ void conn_close(struct conn *c)
 bool conn_is_up(const struct conn *c)
 {
     return c->sm.state == CONN_UP;
-}
-
-const char *conn_state_name(const struct conn *c)
-{
-    return sm_name(&c->sm);
 }
 
 size_t conn_pending_bytes(const struct conn *c)

@@ -34,7 +34,10 @@ struct event_base;
 struct log_sink;
 struct uri;
 
-enum { CONN_CHANNELS = 64 }; /* channel numbers 1..64; the broker may tune them down */
+enum {
+    CONN_CHANNELS = 64,       /* channel numbers 1..64; the broker may tune them down */
+    CONN_PASSWORD_MAX = 3072, /* bytes: what is said with it must fit the smallest frame */
+};
 
 struct conn_options {
     const struct uri *uri;
@@ -51,7 +54,7 @@ struct conn_options {
     void *ctx;
 };
 
-/* Copies the options. Returns 0 or ERR_NOMEM. */
+/* Copies the options. Returns 0; ERR_INVALID (the password is over CONN_PASSWORD_MAX); ERR_NOMEM. */
 int conn_new(struct event_base *base, const struct conn_options *options,
              struct conn **out) MUST_CHECK;
 /* Cuts the connection without callbacks; channels on it are detached silently. NULL does nothing.
@@ -66,7 +69,6 @@ void conn_close(struct conn *c);
 void conn_abort(struct conn *c, const struct loss *why);
 
 bool conn_is_up(const struct conn *c);
-const char *conn_state_name(const struct conn *c);
 size_t conn_pending_bytes(const struct conn *c);
 uint64_t conn_bytes_in(const struct conn *c);
 uint64_t conn_bytes_out(const struct conn *c);

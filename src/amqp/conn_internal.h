@@ -36,7 +36,7 @@ struct conn {
     struct conn_options o; /* uri, name and password are copied below */
     struct uri uri;        /* without its password */
     char name[128];
-    char password[1024]; /* wiped when it has been sent */
+    char password[CONN_PASSWORD_MAX + 1]; /* wiped when it has been sent */
     mono_t timeout_for;
 
     struct evdns_base *dns;   /* while resolving a name */

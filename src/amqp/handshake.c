@@ -70,7 +70,7 @@ static int say_start_ok(struct conn *c, struct text mechanism)
          .value = {.kind = AMQP_FIELD_KIND_TABLE,
                    .value = {.table = {ARRAY_SIZE(capabilities), capabilities}}}},
     };
-    char response[1400];
+    char response[sizeof c->uri.user + sizeof c->password + 2];
     size_t n = sasl_response(c, response, sizeof response);
     amqp_connection_start_ok_t ok = {
         .client_properties = {ARRAY_SIZE(properties), properties},

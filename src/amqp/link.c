@@ -10,6 +10,7 @@
 
 #include <event2/event.h>
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,6 @@ struct link {
     struct event *kick;  /* news that must come from the loop */
     struct list users;
     bool blocked, stop_told;
-    uint64_t generation;
     struct link_stats stats;
 };
 
@@ -176,7 +176,6 @@ static void on_conn_up(void *ctx)
     struct link *l = ctx;
     life_enter(&l->life);
     sm_move(&l->sm, UP);
-    l->generation++;
     l->stats.n_ups++;
     l->n_tried = 0;
     backoff_up(&l->backoff, clock_read());
@@ -235,10 +234,14 @@ static int make_conn(struct link *l, const char *password)
 static void attempt(struct link *l)
 {
     struct buf password = {0};
+    int r = 0;
     uri_print(&l->uris[l->at_uri], l->peer, sizeof l->peer);
     if (l->o.password != NULL && l->o.password(l->o.ctx, &password) < 0) {
         fail_attempt(l, LOSS_ACCESS, "the password cannot be read");
-    } else if (make_conn(l, password.p) < 0) {
+    } else if ((r = make_conn(l, password.p)) == ERR_INVALID) {
+        static_assert(CONN_PASSWORD_MAX == 3072, "the number below");
+        fail_attempt(l, LOSS_ACCESS, "the password is over the limit of 3072 bytes");
+    } else if (r < 0) {
         fail_attempt(l, LOSS_NOMEM, "no memory for a connection");
     } else {
         sm_move(&l->sm, CONNECTING);
@@ -377,11 +380,6 @@ bool link_is_stopped(const struct link *l)
 bool link_is_blocked(const struct link *l)
 {
     return l->blocked;
-}
-
-uint64_t link_generation(const struct link *l)
-{
-    return l->generation;
 }
 
 const char *link_state_name(const struct link *l)

@@ -11,7 +11,6 @@
  *   - No function here runs a callback before it returns; callbacks come from the event loop only.
  *     Anything may be freed from inside any callback, the link included: memory is released when
  *     the callback stack has unwound.
- *   - `generation` counts the ups; what belonged to an older one (channels, delivery tags) is dead.
  *   - A refusal (login 403, virtual host 530) waits refused_backoff instead of the short delay, and
  *     is logged with the broker's words. A forced close (320) is an ordinary loss.
  *   - Consumers, publishers and topologies on a link must be freed before it.
@@ -51,8 +50,9 @@ struct link_options {
     uint32_t frame_max; /* asked for; 0 means 128 KiB, the most; a URI's wins */
     uint64_t seed;      /* of the jitter */
 
-    /* Called at each attempt to log in; writes the password to `out` (which is wiped after use) and
-     * returns 0, or negative: the attempt counts as refused. NULL: the URI's password. */
+    /* Called at each attempt to log in; writes the password, terminated, to `out` (which is wiped
+     * after use) and returns 0, or negative: the attempt counts as refused, as it does with more
+     * than 3072 bytes. NULL: the URI's password. */
     int (*password)(void *ctx, struct buf *out);
 
     void (*on_up)(void *ctx);
@@ -95,7 +95,6 @@ bool link_is_up(const struct link *l);
 bool link_is_blocked(const struct link *l);
 /* Never started, or stopped and closed. */
 bool link_is_stopped(const struct link *l);
-uint64_t link_generation(const struct link *l);
 /* "stopped", "waiting", "connecting", "up", "closing". */
 const char *link_state_name(const struct link *l);
 /* Where it is connected, or tries to be: "amqp://user@host:port/vhost". Valid until the next event.
