@@ -243,7 +243,6 @@ int props_edit(const struct props *p, const struct props_edit *edit, struct buf 
     keep[PROP_HEADERS] = keep[PROP_HEADERS] || edit->n_add > 0 || p->opaque;
     keep[PROP_PRIORITY] = keep[PROP_PRIORITY] || edit->priority >= 0;
     keep[PROP_USER_ID] = keep[PROP_USER_ID] && !edit->drop_user_id;
-    keep[PROP_EXPIRATION] = keep[PROP_EXPIRATION] && !edit->drop_expiration;
     for (unsigned i = 0; i < PROP_COUNT; i++)
         flags |= keep[i] ? flag_of(i) : 0;
 

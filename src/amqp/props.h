@@ -68,7 +68,6 @@ bool props_header_next(const struct props *p, size_t *at, struct header *out) MU
 struct props_edit {
     int priority; /* 0..255 sets it; -1 keeps what is there */
     bool drop_user_id;
-    bool drop_expiration;
     struct text strip_prefix; /* headers that start so are removed, case ignored; absent = none */
     const struct text *strip; /* headers of these names are removed */
     size_t n_strip;

@@ -46,7 +46,6 @@ struct topology {
     struct event *kick; /* the result, when it is there before the first question */
     struct exchange_guess guess;
     struct buf problems, warnings, notes;
-    unsigned n_created;
     bool no_memory, done;
 };
 
@@ -112,7 +111,6 @@ static void finish(struct topology *t, enum topology_result result)
         .problems = t->problems.p != NULL ? t->problems.p : "",
         .warnings = t->warnings.p != NULL ? t->warnings.p : "",
         .notes = t->notes.p != NULL ? t->notes.p : "",
-        .n_created = t->n_created,
     };
     t->job.done(t->job.ctx, &report);
 }
@@ -232,10 +230,8 @@ static void answered(void *ctx, const amqp_method_t *reply)
         t->step = COMPARE;
         ask(t);
     } else {
-        if (t->step == CREATE) {
-            t->n_created++;
+        if (t->step == CREATE)
             line(t, &t->notes, "was created");
-        }
         next_object(t);
     }
     leave(t);

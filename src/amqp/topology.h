@@ -63,7 +63,6 @@ struct topology_report {
     const char *problems; /* terminated lines, "" when there are none; valid during the callback */
     const char *warnings; /* what works and yet may lose messages: an alternate exchange */
     const char *notes;    /* what was created, what could not be compared */
-    unsigned n_created;
 };
 
 struct topology_job {
