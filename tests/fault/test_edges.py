@@ -142,6 +142,17 @@ def crashed_channels_of_the_broker_park_no_healthy_message():
         equal(len({body for _, _, body in harness.get_all(channel, WORK)}), count, "forwarded")
 
 
+def slow_confirms_do_not_end_in_endless_copies():
+    """The message takes over 5 s to leave the kernel's buffers: the limit doubles from 2 s until it suffices."""
+    harness.delete_topology()
+    with proxy.Proxy(harness.amqp_port()) as between, harness.connect() as connection:
+        with Daemon({"amqp.confirm_timeout": "2s"}, uri=between.uri()) as daemon:
+            between("rate all up 150000")
+            _publish(connection.channel(), 1, b"z" * 800000)
+            wait_until(lambda: _drained(daemon) and queue_ready(WORK) > 0, 60, "the message forwarded")
+            assert queue_ready(WORK) <= 3, f"{queue_ready(WORK)} copies"
+
+
 def oversized_report_is_counted_and_stops_no_other():
     with _fresh() as daemon, harness.connect() as connection:
         channel = connection.channel()
