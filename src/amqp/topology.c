@@ -3,6 +3,7 @@
 #include "amqp/channel.h"
 #include "amqp/clock.h"
 #include "amqp/life.h"
+#include "amqp/shape.h"
 #include "base/buf.h"
 #include "base/err.h"
 
@@ -24,16 +25,7 @@ enum step {
     BIND,
 };
 
-enum { MAX_ARGS = 16 };
-
-/* What is known so far about an exchange of the user's own. */
-struct exchange_guess {
-    char type[128];
-    bool transient, auto_delete, internal;
-    unsigned n_asked;
-};
-
-enum { MAX_GUESSES = 8 };
+enum { MAX_ARGS = 8 + SHAPE_EXTRAS };
 
 struct topology {
     struct life life;
@@ -44,7 +36,7 @@ struct topology {
     struct channel *ch;
     struct event *deadline;
     struct event *kick; /* the result, when it is there before the first question */
-    struct exchange_guess guess;
+    struct shape shape; /* of the current object */
     struct buf problems, warnings, notes;
     bool no_memory, done;
 };
@@ -122,49 +114,30 @@ static void line(struct topology *t, struct buf *to, const char *what)
         t->no_memory = true;
 }
 
-/* What the broker's 406 says, in our words: "inequivalent arg 'NAME' for queue 'Q' in vhost 'V':
- * received RECEIVED but current is CURRENT", where a value is: none, 'true', or the value '10' of
- * type 'signedint'. */
-
-static struct text between(const char *from, const char *start, const char *end)
+/* The kind of exchange is the user's business: no configuration of ours can differ from it. */
+static bool is_users_exchange(const struct topology_object *o)
 {
-    const char *a = strstr(from, start);
-    if (a == NULL)
-        return (struct text){NULL, 0};
-    a += strlen(start);
-    const char *b = strstr(a, end);
-    return (struct text){a, b != NULL ? (size_t)(b - a) : strlen(a)};
+    return o->kind == TOPOLOGY_EXCHANGE && o->type == NULL;
 }
 
-static struct text bare_value(struct text t)
+static bool is_users_own(const struct topology_object *o)
 {
-    const char *a = t.n > 0 ? memchr(t.p, '\'', t.n) : NULL;
-    if (a == NULL)
-        return t;
-    a++;
-    size_t left = t.n - (size_t)(a - t.p);
-    const char *b = memchr(a, '\'', left);
-    return (struct text){a, b != NULL ? (size_t)(b - a) : left};
+    return is_users_exchange(o) || (o->kind == TOPOLOGY_QUEUE && o->any_arguments);
 }
 
-struct difference {
-    struct text arg, received, exists;
-};
-
-/* False when the words are of another form. */
-static bool read_difference(const char *words, struct difference *out)
+static bool is_configured(const struct topology_object *o, struct text arg)
 {
-    out->arg = between(words, "inequivalent arg '", "'");
-    out->received = bare_value(between(words, "received ", " but current is "));
-    out->exists = bare_value(between(words, "but current is ", "\n"));
-    return out->arg.p != NULL && out->received.p != NULL && out->exists.p != NULL;
+    for (size_t i = 0; i < o->n_args; i++)
+        if (text_equal(arg, text_of(o->args[i].name)))
+            return true;
+    return !is_users_own(o) && (arg.n < 2 || memcmp(arg.p, "x-", 2) != 0);
 }
 
 static void report_difference(struct topology *t, const char *words)
 {
     struct difference d;
     char said[512];
-    if (!read_difference(words, &d))
+    if (!difference_read(words, &d))
         snprintf(said, sizeof said, "differs from the configuration: %s", words);
     else
         snprintf(said, sizeof said, "exists with %.*s %.*s, configured %.*s", (int)d.arg.n, d.arg.p,
@@ -172,40 +145,37 @@ static void report_difference(struct topology *t, const char *words)
     line(t, &t->problems, said);
 }
 
-/* Takes a difference over into what is known of a user's exchange; true when it is worth asking
- * again. */
-static bool take_difference(struct topology *t, const char *words)
+/* The one thing about a user's own queue or exchange that matters. True: nothing else will. */
+static bool report_user_trap(struct topology *t, const struct difference *d)
 {
-    struct exchange_guess *g = &t->guess;
-    struct difference d;
     char said[512];
-    if (!read_difference(words, &d) || ++g->n_asked > MAX_GUESSES)
-        return false;
-    bool set = text_equal(d.exists, text_of("true"));
-    if (text_equal(d.arg, text_of("type"))) {
-        snprintf(g->type, sizeof g->type, "%.*s", (int)d.exists.n, d.exists.p);
-    } else if (text_equal(d.arg, text_of("durable"))) {
-        g->transient = !set;
-    } else if (text_equal(d.arg, text_of("auto_delete"))) {
-        g->auto_delete = set;
-    } else if (text_equal(d.arg, text_of("internal"))) {
-        g->internal = set;
-    } else {
-        if (text_equal(d.arg, text_of("alternate-exchange"))) {
-            snprintf(said, sizeof said,
-                     "has the alternate exchange '%.*s': what it takes counts as delivered",
-                     (int)d.exists.n, d.exists.p);
-            line(t, &t->warnings, said);
-        }
-        return false;
+    if (text_equal(d->arg, text_of("alternate-exchange"))) {
+        snprintf(said, sizeof said,
+                 "has the alternate exchange '%.*s': what it takes counts as delivered",
+                 (int)d->exists.n, d->exists.p);
+        line(t, &t->warnings, said);
+        return true;
     }
+    if (!text_equal(d->arg, text_of("x-queue-type")) || !text_equal(d->exists, text_of("stream")))
+        return false;
+    line(t, &t->problems,
+         "is a stream, where an ack means nothing and a restart skips messages; use a queue");
     return true;
 }
 
-/* The kind of exchange is the user's business: no configuration of ours can differ from it. */
-static bool is_users_exchange(const struct topology_object *o)
+/* 406 to a declaration as configured, or as it has turned out to be so far. True: ask again. */
+static bool take_difference(struct topology *t, const char *words)
 {
-    return o->kind == TOPOLOGY_EXCHANGE && o->type == NULL;
+    const struct topology_object *o = current(t);
+    struct difference d;
+    bool known = difference_read(words, &d);
+    if (known && report_user_trap(t, &d))
+        return false;
+    if (known && !is_configured(o, d.arg) && shape_take(&t->shape, &d))
+        return true;
+    if (!is_users_own(o))
+        report_difference(t, words);
+    return false;
 }
 
 /* Questions. */
@@ -215,7 +185,7 @@ static void ask(struct topology *t);
 static void next_object(struct topology *t)
 {
     t->at++;
-    t->guess = (struct exchange_guess){.type = "direct"};
+    shape_init(&t->shape);
     t->step = EXISTS;
     ask(t);
 }
@@ -223,10 +193,9 @@ static void next_object(struct topology *t)
 static void answered(void *ctx, const amqp_method_t *reply)
 {
     struct topology *t = ctx;
-    const struct topology_object *o = current(t);
     (void)reply;
     life_enter(&t->life);
-    if (t->step == EXISTS && !o->any_arguments) {
+    if (t->step == EXISTS) {
         t->step = COMPARE;
         ask(t);
     } else {
@@ -250,13 +219,13 @@ static void on_refused(struct topology *t, const struct loss *why)
             return;
         }
         line(t, &t->problems, "does not exist");
-    } else if (t->step == COMPARE && is_users_exchange(o)) {
-        if (why->code == 406 && take_difference(t, why->text)) {
+    } else if (t->step == COMPARE && why->code == 406) {
+        if (take_difference(t, why->text)) {
             ask(t);
             return;
         }
-    } else if (t->step == COMPARE && why->code == 406) {
-        report_difference(t, why->text);
+    } else if (t->step == COMPARE && is_users_own(o)) {
+        /* It exists; more was only asked to warn. */
     } else if (t->step == COMPARE && why->code == 403) {
         line(t, &t->notes,
              "exists; its arguments cannot be compared without the right to configure it");
@@ -281,21 +250,36 @@ static void on_closed(void *ctx, const struct loss *why)
     leave(t);
 }
 
-static int fill_args(const struct topology_object *o, amqp_table_entry_t entries[MAX_ARGS])
+static void fill_arg(amqp_table_entry_t *e, const struct topology_arg *a)
 {
-    int n = 0;
-    for (size_t i = 0; i < o->n_args && n < MAX_ARGS; i++) {
-        amqp_table_entry_t *e = &entries[n++];
-        e->key = lib_bytes(text_of(o->args[i].name));
-        if (o->args[i].text != NULL) {
-            e->value.kind = AMQP_FIELD_KIND_UTF8;
-            e->value.value.bytes = lib_bytes(text_of(o->args[i].text));
-        } else {
-            e->value.kind = AMQP_FIELD_KIND_I64;
-            e->value.value.i64 = o->args[i].number;
-        }
+    e->key = lib_bytes(text_of(a->name));
+    if (a->text != NULL) {
+        e->value.kind = AMQP_FIELD_KIND_UTF8;
+        e->value.value.bytes = lib_bytes(text_of(a->text));
+    } else {
+        e->value.kind = AMQP_FIELD_KIND_I64;
+        e->value.value.i64 = a->number;
     }
-    return n;
+}
+
+/* What is configured, and what has turned out to be there besides. */
+static amqp_table_t arguments(const struct topology *t, amqp_table_entry_t entries[MAX_ARGS])
+{
+    const struct topology_object *o = current(t);
+    int n = 0;
+    for (size_t i = 0; i < o->n_args && n < MAX_ARGS - SHAPE_EXTRAS; i++)
+        fill_arg(&entries[n++], &o->args[i]);
+    for (size_t i = 0; i < t->shape.n_extra; i++) {
+        const struct shape_extra *x = &t->shape.extra[i];
+        struct topology_arg a = {x->name, x->kind == SHAPE_TEXT ? x->text : NULL, x->number};
+        fill_arg(&entries[n], &a);
+        if (x->kind == SHAPE_BOOL) {
+            entries[n].value.kind = AMQP_FIELD_KIND_BOOLEAN;
+            entries[n].value.value.boolean = x->number != 0;
+        }
+        n++;
+    }
+    return (amqp_table_t){n, entries};
 }
 
 static int ask_queue(struct topology *t, const struct topology_object *o)
@@ -304,10 +288,11 @@ static int ask_queue(struct topology *t, const struct topology_object *o)
     amqp_queue_declare_t declare = {
         .queue = lib_bytes(text_of(o->name)),
         .passive = t->step == EXISTS,
-        .durable = !o->transient,
+        .durable = !o->transient && !t->shape.transient,
+        .auto_delete = t->shape.auto_delete,
     };
     if (t->step != EXISTS)
-        declare.arguments = (amqp_table_t){fill_args(o, entries), entries};
+        declare.arguments = arguments(t, entries);
     return channel_call(t->ch, AMQP_QUEUE_DECLARE_METHOD, &declare, answered);
 }
 
@@ -316,14 +301,14 @@ static int ask_exchange(struct topology *t, const struct topology_object *o)
     amqp_table_entry_t entries[MAX_ARGS];
     amqp_exchange_declare_t declare = {
         .exchange = lib_bytes(text_of(o->name)),
-        .type = lib_bytes(text_of(is_users_exchange(o) ? t->guess.type : o->type)),
+        .type = lib_bytes(text_of(o->type != NULL ? o->type : t->shape.type)),
         .passive = t->step == EXISTS,
-        .durable = is_users_exchange(o) ? !t->guess.transient : !o->transient,
-        .auto_delete = is_users_exchange(o) && t->guess.auto_delete,
-        .internal = is_users_exchange(o) && t->guess.internal,
+        .durable = !o->transient && !t->shape.transient,
+        .auto_delete = t->shape.auto_delete,
+        .internal = t->shape.internal,
     };
     if (t->step != EXISTS)
-        declare.arguments = (amqp_table_t){fill_args(o, entries), entries};
+        declare.arguments = arguments(t, entries);
     return channel_call(t->ch, AMQP_EXCHANGE_DECLARE_METHOD, &declare, answered);
 }
 
@@ -406,7 +391,7 @@ int topology_run(struct link *l, const struct topology_job *job, struct topology
         return ERR_NOMEM;
     t->link = l;
     t->job = *job;
-    t->guess = (struct exchange_guess){.type = "direct"};
+    shape_init(&t->shape);
     t->deadline = evtimer_new(link_base(l), on_deadline, t);
     t->kick = event_new(link_base(l), -1, 0, on_kick, t);
     if (t->deadline == NULL || t->kick == NULL) {

@@ -3,14 +3,16 @@
  * ever deleted or declared differently from what exists.
  *
  * Each object in turn: asked for passively; missing (404) is created (declare) or a problem
- * (check). A queue or exchange that exists is then, under declare, declared once more as
- * configured: an equal one is left as it is, a different one is refused with 406, whose words
- * become a line such as: queue 'harbinger.work' exists with x-max-priority 10, configured 2.
- * `check` does the same for things that exist, since declaring what exists changes nothing. 403 (no
- * configure permission) leaves what the passive question told, with a note. An exchange of the
- * user's own is declared as it turns out to be, one difference after the other, only to learn
- * whether it has an alternate exchange: what that takes is confirmed and never returned. Bindings
- * cannot be asked for: `declare` binds (idempotent), `check` notes nothing.
+ * (check). What exists is then declared once more as configured, which changes nothing: an equal one
+ * is left as it is, a different one is refused with 406, whose words become a line such as:
+ * queue 'harbinger.work' exists with x-max-priority 10, configured 2.
+ *   - Arguments that nobody configured are the user's business (a dead-letter exchange, a length):
+ *     they are taken over and it is asked again, so that what matters is still compared.
+ *   - A queue or exchange of the user's own may be anything; it is asked further only because a
+ *     stream as a queue is a problem, and an alternate exchange a warning: what that takes is
+ *     confirmed and never returned.
+ *   - 403 (no configure permission) leaves what the passive question told, with a note.
+ *   - Bindings cannot be asked for: `declare` binds (idempotent), `check` notes nothing.
  */
 #ifndef HARBINGER_AMQP_TOPOLOGY_H
 #define HARBINGER_AMQP_TOPOLOGY_H

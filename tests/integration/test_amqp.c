@@ -933,6 +933,42 @@ START_TEST(an_alarm_blocks_and_unblocks)
 }
 END_TEST
 
+/* Arguments that nobody configured do not hide what matters: behind them the priority is still compared, and a stream
+ * is refused where a queue of any kind is welcome. */
+START_TEST(other_arguments_do_not_matter_and_hide_nothing)
+{
+    struct rig *r = rig_up();
+    const struct topology_arg rich[] = {{.name = "x-max-priority", .number = 2},
+                                        {.name = "x-dead-letter-exchange", .text = ""},
+                                        {.name = "x-max-length", .number = 7}};
+    const struct topology_arg stream[] = {{.name = "x-queue-type", .text = "stream"}};
+    const struct topology_arg two[] = {{.name = "x-max-priority", .number = 2}};
+    const struct topology_arg ten[] = {{.name = "x-max-priority", .number = 10}};
+    struct topology_object made[] = {
+        {.kind = TOPOLOGY_QUEUE, .name = "t.rich", .args = rich, .n_args = 3},
+        {.kind = TOPOLOGY_QUEUE, .name = "t.stream", .args = stream, .n_args = 1},
+    };
+    struct topology_object asked = {
+        .kind = TOPOLOGY_QUEUE, .name = "t.rich", .args = two, .n_args = 1};
+    run_topology(r, TOPOLOGY_DECLARE, made, 2);
+    ck_assert_int_eq(r->result, TOPOLOGY_OK);
+    run_topology(r, TOPOLOGY_DECLARE, &asked, 1);
+    ck_assert_str_eq(r->problems, "");
+    asked.args = ten;
+    run_topology(r, TOPOLOGY_DECLARE, &asked, 1);
+    ck_assert_str_eq(r->problems, "queue 't.rich' exists with x-max-priority 2, configured 10\n");
+    asked =
+        (struct topology_object){.kind = TOPOLOGY_QUEUE, .name = "t.rich", .any_arguments = true};
+    run_topology(r, TOPOLOGY_DECLARE, &asked, 1);
+    ck_assert_str_eq(r->problems, "");
+    asked.name = "t.stream";
+    run_topology(r, TOPOLOGY_DECLARE, &asked, 1);
+    ck_assert_str_eq(r->problems, "queue 't.stream' is a stream, where an ack means nothing and a "
+                                  "restart skips messages; use a queue\n");
+    rig_free(r);
+}
+END_TEST
+
 /* An exchange of the user's own may be of any kind; an alternate exchange behind it is found and
  * told. */
 START_TEST(users_exchange_may_be_anything_and_its_alternate_is_told)
@@ -1133,6 +1169,7 @@ Suite *suite(void)
                                   a_paused_consumer_keeps_what_it_holds,
                                   prefetch_changes_with_the_next_consume,
                                   an_alarm_blocks_and_unblocks,
+                                  other_arguments_do_not_matter_and_hide_nothing,
                                   users_exchange_may_be_anything_and_its_alternate_is_told,
                                   topology_is_made_checked_and_never_changed,
                                   extreme_headers_pass,
