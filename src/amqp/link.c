@@ -374,7 +374,7 @@ bool link_is_up(const struct link *l)
 
 bool link_is_stopped(const struct link *l)
 {
-    return l->sm.state == STOPPED;
+    return l->sm.state == STOPPED && l->stop_told;
 }
 
 bool link_is_blocked(const struct link *l)

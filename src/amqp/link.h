@@ -93,7 +93,7 @@ void link_free(struct link *l);
 
 bool link_is_up(const struct link *l);
 bool link_is_blocked(const struct link *l);
-/* Never started, or stopped and closed. */
+/* Never started, or stopped, closed, and on_stopped told (true in it): the loop may end. */
 bool link_is_stopped(const struct link *l);
 /* "stopped", "waiting", "connecting", "up", "closing". */
 const char *link_state_name(const struct link *l);

@@ -599,6 +599,7 @@ START_TEST(stopping_while_resolving_is_safe)
             event_base_loop(r->base, EVLOOP_ONCE);
         event_base_loop(r->base, EVLOOP_ONCE);
         link_stop(r->link);
+        ck_assert(!link_is_stopped(r->link));
         WAIT_UNTIL(r, r->n_stopped == i + 1);
         run_for(r, 100);
     }
