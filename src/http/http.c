@@ -23,12 +23,13 @@
 #define DEFAULT_TIMEOUT     (5 * MONO_S)
 #define DEFAULT_HEAD_BYTES  8192
 #define BACKLOG             512
+#define CROWDED_FOR         (100 * MONO_MS) /* what a client may take for its request even then */
 
 struct http {
     struct event_base *base;
     struct http_options options; /* with the defaults filled in */
     struct evconnlistener *listener;
-    struct event *resume; /* accepting again after descriptors ran out */
+    struct event *resume; /* accepting again after connections or descriptors ran out */
     struct list connections;
     struct http_stats stats;
     char address[64];
@@ -41,6 +42,7 @@ struct connection {
     struct bufferevent *io;
     struct event *deadline;
     bool replied;
+    bool had_time;    /* it may be cut when another one needs the room */
     bool client_done; /* it has closed its sending side */
 };
 
@@ -67,8 +69,10 @@ static void connection_free(struct connection *c)
         bufferevent_free(c->io);
     free(c);
     h->stats.connections--;
-    if (h->stats.connections + 1 == h->options.max_connections)
+    if (h->stats.connections + 1 == h->options.max_connections) {
+        (void)evtimer_del(h->resume);
         evconnlistener_enable(h->listener);
+    }
 }
 
 static const char *status_words(int status)
@@ -257,6 +261,48 @@ static struct timeval timeval_of(mono_t ns)
     return (struct timeval){.tv_sec = ns / MONO_S, .tv_usec = ns % MONO_S / MONO_US};
 }
 
+static void pause_accepting(struct http *h, mono_t duration)
+{
+    struct timeval limit = timeval_of(duration);
+    h->stats.paused++;
+    evconnlistener_disable(h->listener);
+    (void)evtimer_add(h->resume, &limit);
+}
+
+static void on_resume(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    struct http *h = ctx;
+    for (struct list *node = h->connections.next; node != &h->connections; node = node->next)
+        LIST_ENTRY(node, struct connection, node)->had_time = true;
+    evconnlistener_enable(h->listener);
+}
+
+/* Whom to cut: the oldest one that has not asked yet, else the oldest; NULL while all of them are
+ * too young, so that a crowd of honest clients is served in turn. */
+static struct connection *find_displaced(struct http *h)
+{
+    struct connection *oldest = NULL;
+    for (struct list *node = h->connections.next; node != &h->connections; node = node->next) {
+        struct connection *c = LIST_ENTRY(node, struct connection, node);
+        if (c->had_time && !c->replied)
+            return c;
+        if (c->had_time && oldest == NULL)
+            oldest = c;
+    }
+    return oldest;
+}
+
+static void make_room(struct http *h)
+{
+    struct connection *c = find_displaced(h);
+    if (c == NULL)
+        return;
+    h->stats.displaced++;
+    connection_free(c);
+}
+
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *peer,
                       int n, void *ctx)
 {
@@ -270,12 +316,12 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
         close(fd);
         return;
     }
+    if (h->stats.connections >= h->options.max_connections)
+        make_room(h);
     c->http = h;
     list_push_back(&h->connections, &c->node);
-    if (++h->stats.connections == h->options.max_connections) {
-        h->stats.paused++;
-        evconnlistener_disable(listener);
-    }
+    if (++h->stats.connections >= h->options.max_connections && find_displaced(h) == NULL)
+        pause_accepting(h, CROWDED_FOR);
     c->io = bufferevent_socket_new(h->base, fd, BEV_OPT_CLOSE_ON_FREE);
     if (c->io == NULL)
         close(fd);
@@ -296,20 +342,8 @@ static void on_accept_error(struct evconnlistener *listener, void *ctx)
 {
     struct http *h = ctx;
     const char *reason = evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR());
-    struct timeval pause = {.tv_sec = 1};
     log_event(h->options.log, LOG_WARN, "http.accept_failed", "reason=" LOG_Q, reason);
-    h->stats.paused++;
-    evconnlistener_disable(listener);
-    (void)evtimer_add(h->resume, &pause);
-}
-
-static void on_resume(evutil_socket_t fd, short what, void *ctx)
-{
-    (void)fd;
-    (void)what;
-    struct http *h = ctx;
-    if (h->stats.connections < h->options.max_connections)
-        evconnlistener_enable(h->listener);
+    pause_accepting(h, MONO_S);
 }
 
 int http_parse_address(const char *text, struct sockaddr_storage *out, socklen_t *out_len,

@@ -9,6 +9,9 @@
  *
  * A connection reads the head of its request, writes the reply, and then waits for the client to
  * close, so that the reply is not lost to a reset when the client had sent more.
+ *
+ * Slow clients do not lock out a probe: at the limit of connections, the oldest one that has not
+ * asked within 100 ms is cut to make room, else the oldest of all.
  */
 #ifndef HARBINGER_HTTP_HTTP_H
 #define HARBINGER_HTTP_HTTP_H
@@ -48,7 +51,8 @@ struct http_options {
 struct http_stats {
     uint64_t accepted;    /* connections */
     uint64_t replied;     /* requests that got a reply of any status */
-    uint64_t timed_out;   /* connections that were cut */
+    uint64_t timed_out;   /* connections that were cut at the end of their time */
+    uint64_t displaced;   /* connections that were cut to make room */
     uint64_t paused;      /* times that accepting stopped: connections or descriptors ran out */
     unsigned connections; /* open now */
 };

@@ -368,6 +368,95 @@ START_TEST(many_clients_are_served_within_the_limit)
 }
 END_TEST
 
+static const char large[] = "GET /large HTTP/1.1\r\n\r\n";
+
+/* A client that asks for more than the kernel buffers, and does not read it. */
+static void open_lazy(struct client *c)
+{
+    client_open(c, large, sizeof large - 1);
+    bufferevent_disable(c->io, EV_READ);
+}
+
+/* 200 connections that never finish their request, or never read a reply, hold a probe up for about
+ * a second at most. */
+START_TEST(slow_clients_do_not_lock_a_probe_out)
+{
+    enum { N = 200, N_LAZY = 30 };
+    static struct client slow[N];
+    struct timeval began, ended, took;
+    start((struct http_options){0});
+    for (size_t i = 0; i < N_LAZY; i++)
+        open_lazy(&slow[i]);
+    while (http_stats(server).replied < N_LAZY)
+        ck_assert_int_ge(event_base_loop(base, EVLOOP_ONCE), 0);
+    for (size_t i = N_LAZY; i < N; i++)
+        client_open(&slow[i], "GET /met", 8);
+    evutil_gettimeofday(&began, NULL);
+    struct client c = ask("GET /metrics HTTP/1.1\r\n\r\n");
+    evutil_gettimeofday(&ended, NULL);
+    evutil_timersub(&ended, &began, &took);
+    ck_assert_str_eq(body(&c), "hello\n");
+    ck_assert_msg(took.tv_sec < 2, "%ld.%06ld s", (long)took.tv_sec, (long)took.tv_usec);
+    ck_assert_uint_eq(http_stats(server).timed_out, 0);
+    ck_assert_uint_ge(http_stats(server).displaced, N + 1 - 64);
+    ck_assert_uint_le(http_stats(server).connections, 64);
+    client_close(&c);
+    for (size_t i = 0; i < N; i++)
+        client_close(&slow[i]);
+    stop();
+}
+END_TEST
+
+/* Room is made by one that has not asked, though others are older: their replies arrive whole. */
+START_TEST(who_has_not_asked_makes_room_first)
+{
+    enum { N_LAZY = 3 };
+    struct client lazy[N_LAZY], silent;
+    start((struct http_options){.max_connections = N_LAZY + 1});
+    for (size_t i = 0; i < N_LAZY; i++)
+        open_lazy(&lazy[i]);
+    while (http_stats(server).replied < N_LAZY)
+        ck_assert_int_ge(event_base_loop(base, EVLOOP_ONCE), 0);
+    client_open(&silent, "GET /met", 8);
+    struct client c = ask("GET /metrics HTTP/1.1\r\n\r\n");
+    ck_assert_str_eq(body(&c), "hello\n");
+    ck_assert_uint_eq(http_stats(server).displaced, 1);
+    for (size_t i = 0; i < N_LAZY; i++)
+        bufferevent_enable(lazy[i].io, EV_READ);
+    run_until_closed(lazy, N_LAZY);
+    for (size_t i = 0; i < N_LAZY; i++) {
+        ck_assert_uint_eq(lazy[i].reply.n - (size_t)(body(&lazy[i]) - lazy[i].reply.p), LARGE);
+        client_close(&lazy[i]);
+    }
+    run_until_closed(&silent, 1);
+    ck_assert_uint_eq(http_stats(server).timed_out, 0);
+    client_close(&c);
+    client_close(&silent);
+    stop();
+}
+END_TEST
+
+/* When all have asked, and do not read the reply, the oldest of them makes room. */
+START_TEST(who_does_not_read_makes_room_too)
+{
+    enum { N = 4 };
+    struct client lazy[N];
+    start((struct http_options){.max_connections = N});
+    for (size_t i = 0; i < N; i++)
+        open_lazy(&lazy[i]);
+    while (http_stats(server).replied < N)
+        ck_assert_int_ge(event_base_loop(base, EVLOOP_ONCE), 0);
+    struct client c = ask("GET /metrics HTTP/1.1\r\n\r\n");
+    ck_assert_str_eq(body(&c), "hello\n");
+    ck_assert_uint_eq(http_stats(server).displaced, 1);
+    ck_assert_uint_eq(http_stats(server).timed_out, 0);
+    client_close(&c);
+    for (size_t i = 0; i < N; i++)
+        client_close(&lazy[i]);
+    stop();
+}
+END_TEST
+
 /* Without descriptors accepting pauses instead of spinning, and goes on when there are some again.
  */
 START_TEST(exhausted_descriptors_pause_accepting)
@@ -473,6 +562,9 @@ Suite *suite(void)
                                   slow_clients_are_cut_off_and_hold_nobody_up,
                                   large_replies_arrive_whole,
                                   many_clients_are_served_within_the_limit,
+                                  slow_clients_do_not_lock_a_probe_out,
+                                  who_has_not_asked_makes_room_first,
+                                  who_does_not_read_makes_room_too,
                                   exhausted_descriptors_pause_accepting,
                                   free_cuts_connections,
                                   addresses_are_strict,
