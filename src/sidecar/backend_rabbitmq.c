@@ -312,9 +312,8 @@ static void on_single_lost(void *ctx, void *cookie, const struct loss *why)
     loss_format(why, text, sizeof text);
     b->stats.lost++;
     bool of_message = is_message_failure(b, why), of_destination = is_destination_failure(b, why);
-    if (!of_message && !of_destination) {
-        wait_in(b, &b->suspects, d);
-    } else if (why->kind == LOSS_CONNECTION && ++d->n_blamed < MAX_BLAMES) {
+    bool blamed = of_message || of_destination;
+    if (!blamed || (why->kind == LOSS_CONNECTION && ++d->n_blamed < MAX_BLAMES)) {
         wait_in(b, &b->suspects, d);
     } else if (d->parked_reason != NULL) {
         parking_failed(b, d, text);
