@@ -133,6 +133,15 @@ int conf_init_defaults(struct conf *c)
 
 static int fail_unknown(const char *key, struct conf_errors *errors)
 {
+    int section = conf_table_section(key, strlen(key));
+    if (section >= 0) {
+        const struct conf_option *first = conf_table_first_of(section);
+        return conf_errors_add(errors, ERR_CONFIG,
+                               "--set: '%s' is a section; expected one of its options; example: "
+                               "--set %s=%s",
+                               key, first->key,
+                               first->example != NULL ? first->example : first->preset);
+    }
     const char *nearest = conf_table_nearest(key);
     if (nearest == NULL)
         return conf_errors_add(errors, ERR_CONFIG, "--set: unknown key '%s'", key);

@@ -96,7 +96,7 @@ struct conf {
     struct {
         struct conf_texts uri; /* at least one; tried in order */
         char *password_file;   /* "" = none */
-        mono_t heartbeat;      /* 0 = off */
+        mono_t heartbeat;      /* 0 = what RabbitMQ proposes */
         uint64_t frame_max;
         mono_t connect_timeout;
         mono_t confirm_timeout;
@@ -214,6 +214,11 @@ int conf_set(struct conf *c, const char *assignment, struct conf_errors *errors)
 
 /* Do the options agree with each other? */
 int conf_check(const struct conf *c, struct conf_errors *errors) MUST_CHECK;
+
+/* Adds what is wrong with an option's value in the eyes of whoever uses it, after the place where
+ * it was set: "harbinger.yaml:3:5: TEXT". Returns ERR_CONFIG. */
+int conf_refuse(const struct conf *c, const char *key, const char *text,
+                struct conf_errors *errors);
 
 struct conf_change {
     const char *key; /* static */

@@ -9,20 +9,26 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Adds "file:line:column: " (or "--set: ") and the text. The place is the first of the two keys
- * that is not a default. */
+static const struct conf_place *place_of(const struct conf *c, const char *key)
+{
+    return &c->place[conf_table_find(key, strlen(key))];
+}
+
+int conf_refuse(const struct conf *c, const char *key, const char *text, struct conf_errors *errors)
+{
+    const struct conf_place *at = place_of(c, key);
+    if (at->line > 0)
+        return conf_errors_add(errors, ERR_CONFIG, "%s:%u:%u: %s", c->name, at->line, at->column,
+                               text);
+    return conf_errors_add(errors, ERR_CONFIG, "%s: %s", at->by_set ? "--set" : "defaults", text);
+}
+
+/* The place is the first of the two keys that is not a default. */
 static void disagree(const struct conf *c, struct conf_errors *errors, const char *key,
                      const char *other, const char *text)
 {
-    const struct conf_place *at = &c->place[conf_table_find(key, strlen(key))];
-    if (at->line == 0 && !at->by_set)
-        at = &c->place[conf_table_find(other, strlen(other))];
-    if (at->line > 0)
-        (void)conf_errors_add(errors, ERR_CONFIG, "%s:%u:%u: %s", c->name, at->line, at->column,
-                              text);
-    else
-        (void)conf_errors_add(errors, ERR_CONFIG, "%s: %s", at->by_set ? "--set" : "defaults",
-                              text);
+    const struct conf_place *at = place_of(c, key);
+    (void)conf_refuse(c, at->line == 0 && !at->by_set ? other : key, text, errors);
 }
 
 static bool check_levels(const struct conf *c, struct conf_errors *errors)

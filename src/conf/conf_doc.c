@@ -17,7 +17,7 @@ int conf_doc_help(const struct conf *defaults, struct buf *out)
     size_t n;
     const struct conf_option *rows = conf_table(&n);
     struct buf value = {0};
-    int r = 0;
+    int r = buf_printf(out, "  (R): SIGHUP takes over a change; other changes need a restart.\n\n");
     for (size_t i = 0; r == 0 && i < n; i++) {
         buf_reset(&value);
         bool labels = rows[i].type == CONF_T_LABELS;

@@ -10,7 +10,7 @@ struct conf;
 
 /* Each appends to `out` and returns 0 or ERR_NOMEM. */
 
-/* One line per option: "  intake.window=500", its help behind it. */
+/* One line per option: "  intake.window=500", its help behind it; first what (R) means. */
 int conf_doc_help(const struct conf *defaults, struct buf *out) MUST_CHECK;
 
 /* The list of options in mdoc, for harbinger.yaml(5). */

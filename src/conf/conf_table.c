@@ -37,9 +37,10 @@ static const struct conf_option rows[] = {
     {ROW("amqp.password_file", TEXT, amqp.password_file, ""), .example = "/etc/harbinger/password",
      HELP("File whose first line replaces the URI's password, read at every connect; \"\" = none.")},
     {ROW("amqp.heartbeat", DURATION, amqp.heartbeat, "20s"), RANGE("0", "1h"),
-     HELP("Heartbeat interval in whole seconds; a link is dead after two silent ones; 0 = off.")},
-    {ROW("amqp.frame_max", SIZE, amqp.frame_max, "128KiB"), RANGE("4KiB", "128KiB"),
-     HELP("Largest frame to ask for; all headers of a message must fit in one.")},
+     HELP("Heartbeat interval in whole seconds; a link is dead after two silent ones; 0 = what RabbitMQ proposes.")},
+    {ROW("amqp.frame_max", SIZE, amqp.frame_max, "128KiB"), RANGE("4KiB", "16MiB"),
+     HELP("Largest frame to ask for; RabbitMQ's own limit counts too. A message whose headers do not fit in one is "
+          "parked, or stays unacked where even that is impossible.")},
     {ROW("amqp.connect_timeout", DURATION, amqp.connect_timeout, "10s"), RANGE("100ms", "5min"),
      HELP("Limit for connecting and opening a link.")},
     {ROW("amqp.confirm_timeout", DURATION, amqp.confirm_timeout, "30s"), RANGE("1s", "1h"),
@@ -47,7 +48,7 @@ static const struct conf_option rows[] = {
     {ROW("amqp.reconnect_min", DURATION, amqp.reconnect_min, "500ms"), RANGE("1ms", "1h"),
      HELP("First pause before connecting again; it doubles, with jitter.")},
     {ROW("amqp.reconnect_max", DURATION, amqp.reconnect_max, "30s"), RANGE("1ms", "1h"),
-     HELP("Longest pause before connecting again.")},
+     HELP("Longest pause before connecting again; after a refused login it is about 30 s, whatever this says.")},
     {ROW("amqp.topology", ENUM, amqp.topology, "declare"), .names = topology_names,
      HELP("Create the queues and exchanges that are missing, only check them, or do neither.")},
 
@@ -190,6 +191,15 @@ int conf_table_section(const char *name, size_t n)
 const char *conf_table_section_help(int section)
 {
     return sections[section].help;
+}
+
+const struct conf_option *conf_table_first_of(int section)
+{
+    size_t n = strlen(sections[section].name);
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (strncmp(rows[i].key, sections[section].name, n) == 0 && rows[i].key[n] == '.')
+            return &rows[i];
+    return NULL;
 }
 
 #define MAX_KEY 48

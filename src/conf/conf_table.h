@@ -64,6 +64,9 @@ int conf_table_find(const char *key, size_t n);
 int conf_table_section(const char *name, size_t n);
 const char *conf_table_section_help(int section);
 
+/* A section's first option. */
+const struct conf_option *conf_table_first_of(int section);
+
 /* The option (or section) whose key is most like `key`, or NULL when none is close. */
 const char *conf_table_nearest(const char *key);
 

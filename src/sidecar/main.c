@@ -1,15 +1,20 @@
 /* harbingerd: command line, configuration, exit code. */
+#include "amqp/uri.h"
+#include "base/err.h"
 #include "conf/conf.h"
 #include "conf/conf_doc.h"
 #include "sidecar/daemon.h"
 
 #include <harbinger/version.h>
 
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { EXIT_USAGE = 2, MAX_SETS = 64 };
 
@@ -98,10 +103,50 @@ static int print_defaults(int (*make)(const struct conf *c, struct buf *out))
     return status;
 }
 
+static int check_uris(const struct conf *c, struct conf_errors *errors)
+{
+    int r = 0;
+    for (size_t i = 0; i < c->amqp.uri.n; i++) {
+        struct err e = {0};
+        struct uri ignored;
+        char text[sizeof e.msg + 64], which[48] = "";
+        if (uri_parse(c->amqp.uri.v[i], &ignored, &e) == 0)
+            continue;
+        if (c->amqp.uri.n > 1)
+            snprintf(which, sizeof which, "number %zu of the list: ", i + 1);
+        snprintf(text, sizeof text, "amqp.uri: %s%s", which, e.msg);
+        r = conf_refuse(c, "amqp.uri", text, errors);
+    }
+    return r;
+}
+
+static int check_password_file(const struct conf *c, struct conf_errors *errors)
+{
+    const char *path = c->amqp.password_file;
+    char first, text[512];
+    if (path[0] == '\0')
+        return 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool readable = fd >= 0 && read(fd, &first, 1) >= 0;
+    snprintf(text, sizeof text, "amqp.password_file: '%.256s' cannot be read: %s", path,
+             strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return readable ? 0 : conf_refuse(c, "amqp.password_file", text, errors);
+}
+
+/* The file, and what the links to RabbitMQ will make of it. Printing needs no secret. */
 static int load(const struct arguments *a, struct conf *c)
 {
     struct conf_errors errors = {0};
     int r = conf_load_file(a->conf_path, a->sets, a->n_sets, c, &errors);
+    if (r == 0) {
+        int uris = check_uris(c, &errors);
+        int secret = a->action != PRINT_CONFIG ? check_password_file(c, &errors) : 0;
+        r = uris < 0 ? uris : secret;
+        if (r < 0)
+            conf_fini(c);
+    }
     for (size_t i = 0; i < errors.n && i < CONF_MAX_ERRORS; i++)
         fprintf(stderr, "%s\n", errors.line[i]);
     if (errors.n > CONF_MAX_ERRORS)

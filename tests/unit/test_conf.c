@@ -71,8 +71,11 @@ START_TEST(rows_are_consistent)
         char assignment[256], expected[192];
         size_t section = strcspn(o->key, ".");
         ck_assert_int_eq(conf_table_find(o->key, strlen(o->key)), (int)i);
-        if (o->key[section] != '\0')
-            ck_assert_msg(conf_table_section(o->key, section) >= 0, "%s", o->key);
+        if (o->key[section] != '\0') {
+            int at = conf_table_section(o->key, section);
+            ck_assert_msg(at >= 0, "%s", o->key);
+            ck_assert_mem_eq(conf_table_first_of(at)->key, o->key, section + 1);
+        }
         conf_table_expected(o, expected, sizeof expected);
         ck_assert_uint_gt(strlen(expected), 0);
         ck_assert_msg(o->help[strlen(o->help) - 1] == '.', "%s", o->key);
@@ -165,6 +168,8 @@ START_TEST(bad_sets_change_nothing)
         {"intake.window", "--set: 'intake.window' has no '='; expected KEY=VALUE"},
         {"intake.windw=5", "--set: unknown key 'intake.windw' (nearest: 'intake.window')"},
         {"=5", "--set: unknown key ''"},
+        {"intake=5", "--set: 'intake' is a section; expected one of its options; example: --set "
+                     "intake.queue=harbinger.intake"},
         {"static=5", "--set: static: a value stands where labels are expected; expected labels "
                      "with integers, each 0 to 9"},
         {"static.=5", "--set: static: '' is not a label of 1 to 128 bytes; expected labels with "
@@ -348,6 +353,7 @@ START_TEST(generated_texts_are_complete)
     struct conf c = load(minimal.p);
     conf_fini(&c);
     ck_assert_int_eq(conf_doc_help(&defaults, &help), 0);
+    ck_assert_ptr_nonnull(strstr(help.p, "(R): "));
     for (size_t i = 0; i < n; i++)
         ck_assert_msg(strstr(help.p, rows[i].key) != NULL, "%s", rows[i].key);
     buf_fini(&minimal);
