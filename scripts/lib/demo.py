@@ -263,7 +263,8 @@ def main():
     started = time.monotonic()
     say(f"demo: {BULK[2]} '{BULK[0]}' jobs of {BULK[1]:g} ms arrive at once, then {SHORT[2]:,} "
         f"'{SHORT[0]}' jobs of {SHORT[1]:g} ms; {WORKERS} workers.\n"
-        f"demo: no message has a priority. Uncounted prelude: {2 * PRELUDE_EACH} jobs in each run.")
+        f"demo: no message has a priority. Uncounted prelude: {2 * PRELUDE_EACH} jobs in each run.\n"
+        "demo: \"waiting\" counts the jobs that were sent so far and are not done.")
     children, results, points = Children(), {}, {}
     try:
         for name, arm in (("fifo", fifo), ("sidecar", sidecar)):
@@ -275,11 +276,11 @@ def main():
                     encoding="utf-8")
     out = sys.stderr if AS_JSON else sys.stdout
     print("", *table(results), "", sep="\n", file=out)
-    print(f"Each job over time:  {plot}\n"
-          f"The daemon's log:    {ROOT / 'build/demo-harbingerd.log'}\n"
-          f"Its configuration:   {ROOT / 'config/harbinger.yaml'}\n"
-          f"While it runs:       http://127.0.0.1:9690/metrics and /status\n"
-          f"Your own queue:      README.md, section \"Use it\"\n"
+    print(f"Each job over time:     {plot}\n"
+          f"The daemon's log:       {ROOT / 'build/demo-harbingerd.log'}\n"
+          f"Its configuration:      {ROOT / 'config/harbinger.yaml'}\n"
+          f"While harbingerd runs:  /metrics and /status at http.listen\n"
+          f"Your own queue:         README.md, section \"Use it\"\n"
           f"({time.monotonic() - started:.0f} s)", file=out)
     if AS_JSON:
         print(json.dumps(results))
