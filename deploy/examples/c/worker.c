@@ -1,6 +1,5 @@
 /* A RabbitMQ worker that tells Harbinger how long each job took: worker [AMQP-URI [WORK-QUEUE]]
- * In C with librabbitmq's blocking calls. A lost connection ends the program: its supervisor
- * (systemd, a container runtime) starts it again. */
+ * With librabbitmq's blocking calls. A lost connection ends it: its supervisor starts it again. */
 #include "harbinger_report.h"
 
 #include <amqp_tcp_socket.h>
@@ -33,7 +32,8 @@ static amqp_connection_state_t open_link(const char *uri)
 {
     struct amqp_connection_info to;
     amqp_connection_state_t c = amqp_new_connection();
-    MUST(amqp_parse_url(strdup(uri), &to) == 0); /* `to` points into the copy */
+    char copy[500]; /* `to` points into it */
+    MUST(snprintf(copy, sizeof copy, "%s", uri) < (int)sizeof copy && !amqp_parse_url(copy, &to));
     MUST(amqp_socket_open(amqp_tcp_socket_new(c), to.host, to.port) == 0);
     amqp_login(c, to.vhost, 0, 131072, 0, AMQP_SASL_METHOD_PLAIN, to.user, to.password);
     MUST(amqp_channel_open(c, 1));
@@ -47,9 +47,8 @@ int main(int argc, char **argv)
     amqp_connection_state_t work = open_link(uri), reports = open_link(uri);
     signal(SIGTERM, on_term);
     MUST(amqp_basic_qos(work, 1, 0, 1, 0)); /* what a worker holds can no longer be overtaken */
-    amqp_basic_consume(work, 1, amqp_cstring_bytes(queue), amqp_empty_bytes, 0, 0, 0,
-                       amqp_empty_table);
-    MUST(amqp_get_rpc_reply(work).reply_type == AMQP_RESPONSE_NORMAL);
+    MUST(amqp_basic_consume(work, 1, amqp_cstring_bytes(queue), amqp_empty_bytes, 0, 0, 0,
+                            amqp_empty_table));
     while (!stop) {
         amqp_envelope_t job;
         amqp_maybe_release_buffers(work);
@@ -66,4 +65,5 @@ int main(int argc, char **argv)
         amqp_destroy_envelope(&job);
     }
     amqp_connection_close(work, AMQP_REPLY_SUCCESS);
+    MUST(!amqp_destroy_connection(work) && !amqp_destroy_connection(reports));
 }
