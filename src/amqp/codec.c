@@ -14,6 +14,11 @@ static bool is_frame_type(uint8_t type)
            type == AMQP_FRAME_HEARTBEAT;
 }
 
+size_t codec_frame_bytes(struct text data)
+{
+    return data.n < HEAD ? 0 : (size_t)wire_get32(data.p + 3) + CODEC_FRAME_OVERHEAD;
+}
+
 int codec_split(struct text data, uint32_t frame_max, struct codec_frame *out, size_t *used)
 {
     *used = 0;
@@ -22,7 +27,8 @@ int codec_split(struct text data, uint32_t frame_max, struct codec_frame *out, s
     if (data.n < HEAD)
         return CODEC_MORE;
     uint32_t n = wire_get32(data.p + 3);
-    if (n > frame_max - CODEC_FRAME_OVERHEAD)
+    uint32_t most = data.p[0] == AMQP_FRAME_HEADER ? CODEC_FRAME_MOST : frame_max;
+    if (n > most - CODEC_FRAME_OVERHEAD)
         return ERR_PROTOCOL;
     if (data.n < (size_t)n + CODEC_FRAME_OVERHEAD)
         return CODEC_MORE;

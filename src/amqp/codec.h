@@ -20,15 +20,20 @@
 #include <stdint.h>
 
 enum {
-    CODEC_FRAME_OVERHEAD = 8,  /* header 7 + end 1 */
-    CODEC_FRAME_MIN = 4096,    /* the smallest frame_max AMQP allows */
-    CODEC_FRAME_MAX = 131072,  /* the most we ever ask for */
+    CODEC_FRAME_OVERHEAD = 8, /* header 7 + end 1 */
+    CODEC_FRAME_MIN = 4096,   /* the smallest frame_max AMQP allows */
+    CODEC_FRAME_MAX = 131072, /* asked for unless configured otherwise */
+    CODEC_FRAME_MOST =
+        16 << 20, /* the most that can be configured, and the largest header frame taken */
     CODEC_CONTENT_HEADER = 12, /* class 2, weight 2, body size 8; property flags and list follow */
     CODEC_MAX_DEPTH = 16,      /* of tables inside a method (server properties nest 2 deep) */
 };
 
 /* Outcomes of codec_split. */
 enum { CODEC_MORE = 1 };
+
+/* The size of the frame that starts `data`, 0 while it cannot be told. */
+size_t codec_frame_bytes(struct text data);
 
 struct codec_frame {
     uint8_t type; /* AMQP_FRAME_METHOD, _HEADER, _BODY or _HEARTBEAT */
@@ -38,7 +43,9 @@ struct codec_frame {
 
 /* Looks for one whole frame at the start of `data`. Returns 0 with *out and *used (bytes to skip);
  * CODEC_MORE when the frame is not whole yet (*used = 0); ERR_PROTOCOL for an unknown type, a size
- * over frame_max, or a wrong end byte: the stream cannot be read on. */
+ * over frame_max, or a wrong end byte: the stream cannot be read on. A header frame may be larger, up
+ * to CODEC_FRAME_MOST: RabbitMQ never splits it, and a producer's connection may have a larger
+ * frame_max than ours. */
 int codec_split(struct text data, uint32_t frame_max, struct codec_frame *out,
                 size_t *used) MUST_CHECK;
 

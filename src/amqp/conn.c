@@ -237,6 +237,21 @@ static int handle_frame(struct conn *c, const struct codec_frame *f)
     return ch != NULL ? channel_input(ch, f, &c->pool) : ERR_PROTOCOL;
 }
 
+/* Room for the frame that has begun to come in: more than usual for a large one, and back again. */
+static bool fit_frame(struct conn *c)
+{
+    size_t need = codec_frame_bytes((struct text){c->rx, c->n_rx});
+    size_t want = need > RX_BYTES ? need : RX_BYTES;
+    if (want == c->rx_bytes || c->n_rx > want)
+        return true;
+    char *rx = realloc(c->rx, want);
+    if (rx != NULL) {
+        c->rx = rx;
+        c->rx_bytes = want;
+    }
+    return c->rx_bytes >= need;
+}
+
 /* Handles all whole frames in rx; what is left moves to its start. */
 static void handle_input(struct conn *c)
 {
@@ -260,13 +275,16 @@ static void handle_input(struct conn *c)
     c->n_rx -= at;
     if (at > 0 && c->n_rx > 0)
         memmove(c->rx, c->rx + at, c->n_rx);
+    if (c->sm.state != CONN_CLOSED && !c->life.dead && !fit_frame(c))
+        conn_fail(c, LOSS_NOMEM, "no memory for a frame");
 }
 
 static size_t fill_from_socket(struct conn *c)
 {
     /* libevent 2.1 reads at most 4 KiB at a time. Its buffer is empty here, so what we read next
      * follows on; errors and the end of the stream are left for it to see. */
-    ssize_t n = recv(bufferevent_getfd(c->bev), c->rx + c->n_rx, RX_BYTES - c->n_rx, MSG_DONTWAIT);
+    ssize_t n =
+        recv(bufferevent_getfd(c->bev), c->rx + c->n_rx, c->rx_bytes - c->n_rx, MSG_DONTWAIT);
     return n > 0 ? (size_t)n : 0;
 }
 
@@ -288,14 +306,15 @@ static void on_read(struct bufferevent *bev, void *arg)
     struct conn *c = arg;
     size_t n, total = 0;
     life_enter(&c->life);
-    while (may_go_on(c) && (n = bufferevent_read(bev, c->rx + c->n_rx, RX_BYTES - c->n_rx)) > 0) {
+    while (may_go_on(c) &&
+           (n = bufferevent_read(bev, c->rx + c->n_rx, c->rx_bytes - c->n_rx)) > 0) {
         total += n;
         take_in(c, n);
     }
     /* Less than libevent asks for: the socket was empty. */
     bool more = total >= LIBEVENT_READ;
     for (int i = 0; more && i < READS_PER_TURN && may_go_on(c); i++) {
-        size_t room = RX_BYTES - c->n_rx;
+        size_t room = c->rx_bytes - c->n_rx;
         n = fill_from_socket(c);
         more = n == room;
         if (n > 0)
@@ -521,6 +540,7 @@ int conn_new(struct event_base *base, const struct conn_options *options, struct
     c->beat = event_new(base, -1, EV_PERSIST, on_beat, c);
     c->turn = event_new(base, -1, 0, on_turn, c);
     c->rx = malloc(RX_BYTES);
+    c->rx_bytes = RX_BYTES;
     if (c->deadline == NULL || c->beat == NULL || c->turn == NULL || c->rx == NULL) {
         release(c);
         return ERR_NOMEM;

@@ -45,8 +45,9 @@ struct conn_options {
     const char *password; /* used during the handshake only; NULL: the URI's */
     mono_t connect_timeout_for;
     mono_t close_limit_for;
-    int heartbeat_s;    /* where the URI has none */
-    uint32_t frame_max; /* where the URI has none; at most CODEC_FRAME_MAX */
+    int heartbeat_s; /* where the URI has none */
+    uint32_t
+        frame_max; /* where the URI has none; 0 means CODEC_FRAME_MAX; at most CODEC_FRAME_MOST */
 
     void (*on_up)(void *ctx);
     void (*on_blocked)(void *ctx, bool blocked, const char *reason);

@@ -50,9 +50,9 @@ struct conn {
     bool turn_pending, abort_pending, close_pending;
     struct loss abort_why;
 
-    char *rx; /* RX_BYTES; starts with the next frame */
-    size_t n_rx;
-    struct buf tx; /* this turn's frames */
+    char *rx;              /* starts with the next frame */
+    size_t n_rx, rx_bytes; /* used, allocated: RX_BYTES but while a larger frame comes in */
+    struct buf tx;         /* this turn's frames */
     amqp_pool_t pool;
     uint64_t bytes_in, bytes_out;
 

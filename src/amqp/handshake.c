@@ -119,8 +119,10 @@ static int negotiate_heartbeat(const struct conn *c, int theirs)
 
 static int on_tune(struct conn *c, const amqp_connection_tune_t *tune)
 {
-    uint32_t most = wanted(c->o.frame_max, CODEC_FRAME_MAX);
-    c->frame_max = smaller(wanted(c->uri.frame_max, most), tune->frame_max);
+    uint32_t ours = c->o.frame_max > 0 ? c->o.frame_max : CODEC_FRAME_MAX;
+    if (c->uri.frame_max > 0)
+        ours = (uint32_t)c->uri.frame_max;
+    c->frame_max = smaller(ours, tune->frame_max);
     c->channel_max =
         (uint16_t)smaller(wanted(c->uri.channel_max, CONN_CHANNELS), tune->channel_max);
     c->heartbeat_s = negotiate_heartbeat(c, tune->heartbeat);

@@ -47,7 +47,7 @@ struct link_options {
     mono_t close_limit_for;     /* 0 means 3 s */
     int heartbeat_s; /* asked for; the smaller of ours and the broker's holds, or the other's where
                         one says 0; a URI's wins */
-    uint32_t frame_max; /* asked for; 0 means 128 KiB, the most; a URI's wins */
+    uint32_t frame_max; /* asked for; 0 means 128 KiB, at most 16 MiB; a URI's wins */
     uint64_t seed;      /* of the jitter */
 
     /* Called at each attempt to log in; writes the password, terminated, to `out` (which is wiped

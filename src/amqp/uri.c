@@ -144,7 +144,7 @@ static int parse_parameter(struct text t, struct uri *out, struct err *e)
     if (text_equal(name, text_of("connection_timeout")))
         return number_of(name, value, 3600000, &out->connection_timeout_ms, e);
     if (text_equal(name, text_of("frame_max"))) {
-        int r = number_of(name, value, 131072, &out->frame_max, e);
+        int r = number_of(name, value, 16 << 20, &out->frame_max, e);
         if (r == 0 && out->frame_max < 4096)
             return err_set(e, ERR_CONFIG, "frame_max must be at least 4096");
         return r;

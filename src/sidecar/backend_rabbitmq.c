@@ -41,7 +41,7 @@ struct backend_rabbitmq {
     struct sm sm;
     struct rng rng;
     struct backoff backoff; /* of the destination */
-    char why[256];          /* of the pause */
+    char why[448];          /* of the pause */
     bool draining;
     struct list all;
     struct list resend; /* for `main`, oldest first */
@@ -167,12 +167,20 @@ static void arm_retry(struct backend_rabbitmq *b)
         arm(b->retry, backoff_down(&b->backoff, loop_now(), rng_unit(&b->rng)));
 }
 
+/* For people: what fails, and how. */
+static void say_why(struct backend_rabbitmq *b, const char *why)
+{
+    const struct conf *c = b->options.conf;
+    snprintf(b->why, sizeof b->why, "%s '%.100s': %.300s", has_exchange(b) ? "exchange" : "queue",
+             has_exchange(b) ? c->work.exchange : c->work.queue, why);
+}
+
 static void destination_failed(struct backend_rabbitmq *b, const char *why)
 {
     if (b->sm.state == PAUSED)
         return;
     sm_move(&b->sm, PAUSED);
-    snprintf(b->why, sizeof b->why, "%.255s", why);
+    say_why(b, why);
     b->stats.pauses++;
     arm_retry(b);
     log_event(b->log, LOG_WARN, "work.paused", "queue=" LOG_Q " exchange=" LOG_Q " reason=" LOG_Q,
@@ -222,7 +230,7 @@ static void blame_or_wait(struct backend_rabbitmq *b, struct dispatch *d, const 
         return;
     }
     d->refused_at = b->stats.confirmed + 1;
-    snprintf(b->why, sizeof b->why, "%.255s", why);
+    say_why(b, why);
     arm_retry(b);
     wait_in(b, &b->later, d);
 }
@@ -359,9 +367,9 @@ static bool publish_head(struct backend_rabbitmq *b, struct publisher *p, struct
     if (r == 0)
         return true;
     if (d->parked_reason != NULL)
-        parking_failed(b, d, "its headers do not fit into a frame");
+        parking_failed(b, d, "its headers do not fit into a frame of amqp.frame_max");
     else
-        park(b, d, "its headers do not fit into a frame");
+        park(b, d, "its headers do not fit into a frame of amqp.frame_max");
     return true;
 }
 
@@ -423,7 +431,7 @@ static int submit(struct backend *port, void *message, const struct ticket *tick
     if (r == 0)
         return 0;
     if (r == PUBLISHER_TOO_BIG || r == ERR_INVALID) {
-        park(b, d, "its headers do not fit into a frame");
+        park(b, d, "its headers do not fit into a frame of amqp.frame_max");
         pump_single(b);
         return 0;
     }

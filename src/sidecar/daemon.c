@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define TICK (1 * MONO_S)
+#define TICK       (1 * MONO_S)
+#define HEAL_EVERY (5 * MONO_S)
 
 /* Some senders signal a process and its group in one go: that is one order to stop, not two. */
 #define SAME_SIGNAL (100 * MONO_MS)
@@ -21,7 +22,7 @@
 static const struct sm_state states[] = {
     [DAEMON_STARTING] = {"starting", SM_TO(DAEMON_RUNNING) | SM_TO(DAEMON_CLOSING)},
     [DAEMON_RUNNING] = {"running", SM_TO(DAEMON_DRAINING)},
-    [DAEMON_DRAINING] = {"draining", SM_TO(DAEMON_CLOSING)},
+    [DAEMON_DRAINING] = {"draining", SM_TO(DAEMON_CLOSING) | SM_TO(DAEMON_STOPPED)},
     [DAEMON_CLOSING] = {"closing", SM_TO(DAEMON_STOPPED)},
     [DAEMON_STOPPED] = {"stopped", 0},
 };
@@ -36,7 +37,6 @@ static const struct log_sink *log_of(struct daemon *d)
 static void start_closing(struct daemon *d)
 {
     sm_move(&d->sm, DAEMON_CLOSING);
-    event_del(d->deadline);
     snapshots_save(d->snapshots);
     link_stop(d->publish);
     link_stop(d->consume);
@@ -56,13 +56,13 @@ static void start_draining(struct daemon *d, const char *why)
     sd_notify_state("STOPPING=1");
     log_event(log_of(d), LOG_INFO, "stopping", "reason=%s held=%zu", why,
               d->intake != NULL ? intake_stats(d->intake)->held : 0);
+    struct timeval limit = loop_timeval(d->conf.shutdown.timeout);
+    event_add(d->deadline, &limit);
     if (d->sm.state == DAEMON_STARTING) {
         start_closing(d);
         return;
     }
     sm_move(&d->sm, DAEMON_DRAINING);
-    struct timeval limit = loop_timeval(d->conf.shutdown.timeout);
-    event_add(d->deadline, &limit);
     backend_rabbitmq_drain(d->backend);
     intake_drain(d->intake);
 }
@@ -86,10 +86,12 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
 {
     struct daemon *d = ctx;
     log_event(log_of(d), LOG_WARN, "stopping.late", "held=%zu reason=" LOG_Q,
-              intake_stats(d->intake)->held,
+              d->intake != NULL ? intake_stats(d->intake)->held : 0,
               "shutdown.timeout passed; RabbitMQ delivers these again");
     if (d->sm.state == DAEMON_DRAINING)
-        start_closing(d);
+        snapshots_save(d->snapshots);
+    sm_move(&d->sm, DAEMON_STOPPED);
+    event_base_loopbreak(d->base);
 }
 
 static void on_stop_signal(evutil_socket_t signal, short what, void *ctx)
@@ -158,11 +160,25 @@ int daemon_start_running(struct daemon *d)
 
 /* ---- once a second ---- */
 
+/* Something is missing at RabbitMQ: under `declare` it is made again, but not in a race with whoever deletes it. */
+static void heal(struct daemon *d)
+{
+    struct backend_rabbitmq_stats s;
+    backend_rabbitmq_stats(d->backend, &s);
+    bool in_trouble = !intake_is_up(d->intake) || !reports_is_up(d->reports) || s.n_stuck > 0 ||
+                      backend_rabbitmq_reason(d->backend)[0] != '\0';
+    if (in_trouble && link_is_up(d->consume) && d->topology == NULL &&
+        loop_now() - d->asked_at >= HEAL_EVERY)
+        daemon_ask_topology(d);
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *ctx)
 {
     struct daemon *d = ctx;
-    if (d->intake != NULL && d->sm.state == DAEMON_RUNNING)
+    if (d->sm.state == DAEMON_RUNNING) {
         intake_pump(d->intake);
+        heal(d);
+    }
     if (sd_watchdog_for() > 0)
         sd_notify_state("WATCHDOG=1");
     if (!flow_advise(d->flow, loop_now(), &d->advice))
@@ -181,12 +197,13 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 
 const char *daemon_obstacle(const struct daemon *d)
 {
+    for (int i = 0; i < N_LINKS; i++)
+        if (d->lost[i][0] != '\0')
+            return d->lost[i];
     if (d->sm.state != DAEMON_RUNNING)
         return sm_name(&d->sm);
-    if (!link_is_up(d->consume))
-        return "the consuming connection is down";
     if (!link_is_up(d->publish))
-        return "the publishing connection is down";
+        return "the publishing connection is not up yet";
     if (link_is_blocked(d->publish))
         return "RabbitMQ has blocked publishing (memory or disk alarm)";
     if (!intake_is_up(d->intake))
@@ -279,7 +296,8 @@ int daemon_run(struct daemon *d)
     link_start(d->publish);
     if (event_base_dispatch(d->base) < 0)
         d->result = ERR_SYSTEM;
-    log_event(log_of(d), LOG_INFO, "stopped", "result=" LOG_Q, err_name(d->result));
+    log_event(log_of(d), d->result == 0 ? LOG_INFO : LOG_ERROR, "stopped", "result=" LOG_Q,
+              err_name(d->result));
     return d->result;
 }
 
@@ -303,6 +321,7 @@ void daemon_free(struct daemon *d)
             event_free(events[i]);
     if (d->base != NULL)
         event_base_free(d->base);
+    buf_fini(&d->restart_keys);
     conf_fini(&d->conf);
     free(d);
 }

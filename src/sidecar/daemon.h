@@ -8,9 +8,9 @@
  *   starting   until the topology was found or made; the links connect by themselves, again and
  *              again
  *   running    messages flow
- *   draining   SIGTERM: takes no more; waits for what is at RabbitMQ unconfirmed, at most
- *              shutdown.timeout
- *   closing    everything settled is written out, the links say goodbye
+ *   draining   SIGTERM: takes no more; waits for what is at RabbitMQ unconfirmed
+ *   closing    everything settled is written out, the links say goodbye; both together take at
+ *              most shutdown.timeout
  *
  * A second SIGTERM ends the process at once: RabbitMQ delivers again what was not acked. SIGHUP
  * reads the configuration file again; a bad one changes nothing.

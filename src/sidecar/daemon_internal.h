@@ -25,6 +25,8 @@ enum daemon_state {
     DAEMON_STOPPED
 };
 
+enum { LINK_CONSUME, LINK_PUBLISH, N_LINKS };
+
 enum { ON_TERM, ON_INT, ON_HUP, N_SIGNALS };
 
 struct face;
@@ -53,7 +55,12 @@ struct daemon {
     struct snapshots *snapshots;
     struct face *face; /* NULL: http.listen is "" */
 
-    struct flow_advice advice; /* of the latest whole period */
+    struct flow_advice advice;  /* of the latest whole period */
+    char lost[N_LINKS][512];    /* why a link is down, for people; "" while it is up */
+    char topology_problem[512]; /* what the latest look found, "" when nothing */
+    mono_t asked_at;            /* the latest look at the topology */
+    char reload_error[640];     /* the first of the latest refused reload, "" after a good one */
+    struct buf restart_keys;    /* options that wait for the next start, space between them */
     uint64_t reloads, failed_reloads;
 };
 
@@ -70,7 +77,10 @@ void daemon_link_stopped(struct daemon *d);
 /* reload.c: SIGHUP. */
 void daemon_reload(struct daemon *d);
 
-/* Why messages do not flow right now, "" when they do. */
+/* Looks at the topology again, under `declare` making what is missing. */
+void daemon_ask_topology(struct daemon *d);
+
+/* Why messages do not flow right now, "" when they do. Valid until the next event. */
 const char *daemon_obstacle(const struct daemon *d);
 
 #endif

@@ -28,6 +28,13 @@ static void ask_again(struct daemon *d)
         link_abort(d->consume, &why);
 }
 
+/* Found while running it stops nothing, but it does not go away by itself: it stays in sight. */
+static void keep_problem(struct daemon *d, const char *problems)
+{
+    snprintf(d->topology_problem, sizeof d->topology_problem, "%.*s", (int)strcspn(problems, "\n"),
+             problems);
+}
+
 static void on_topology(void *ctx, const struct topology_report *report)
 {
     struct daemon *d = ctx;
@@ -41,9 +48,12 @@ static void on_topology(void *ctx, const struct topology_report *report)
     log_lines(d, LOG_INFO, "topology.note", report->notes);
     bool first = d->sm.state == DAEMON_STARTING;
     log_lines(d, first ? LOG_ERROR : LOG_WARN, "topology.problem", report->problems);
+    keep_problem(d, report->problems);
     if (!first)
         return;
     if (report->result == TOPOLOGY_PROBLEMS) {
+        log_event(&d->log.sink, LOG_ERROR, "topology.refused", "fix=" LOG_Q,
+                  "change the configuration or what is there, or set amqp.topology: off");
         daemon_fail(d, ERR_CONFIG);
         return;
     }
@@ -62,10 +72,10 @@ static enum topology_mode topology_mode(const struct conf *c)
     return TOPOLOGY_DECLARE;
 }
 
-/* Each time the link is up: what was there may be gone. */
-static void on_consume_up(void *ctx)
+/* Each time the link is up, and when something fails: what was there may be gone. */
+void daemon_ask_topology(struct daemon *d)
 {
-    struct daemon *d = ctx;
+    d->asked_at = loop_now();
     struct topology_job job = {
         .mode = topology_mode(&d->conf),
         .objects = d->objects.objects,
@@ -77,6 +87,39 @@ static void on_consume_up(void *ctx)
     d->topology = NULL;
     if (topology_run(d->consume, &job, &d->topology) < 0)
         ask_again(d);
+}
+
+static void on_consume_up(void *ctx)
+{
+    struct daemon *d = ctx;
+    d->lost[LINK_CONSUME][0] = '\0';
+    daemon_ask_topology(d);
+}
+
+static void on_publish_up(void *ctx)
+{
+    struct daemon *d = ctx;
+    d->lost[LINK_PUBLISH][0] = '\0';
+}
+
+static void tell_lost(struct daemon *d, int which, const struct link *l, const struct loss *why)
+{
+    char words[320];
+    loss_format(why, words, sizeof words);
+    snprintf(d->lost[which], sizeof d->lost[which], "no %s connection to %.150s: %s", link_name(l),
+             link_peer(l), words);
+}
+
+static void on_consume_down(void *ctx, const struct loss *why)
+{
+    struct daemon *d = ctx;
+    tell_lost(d, LINK_CONSUME, d->consume, why);
+}
+
+static void on_publish_down(void *ctx, const struct loss *why)
+{
+    struct daemon *d = ctx;
+    tell_lost(d, LINK_PUBLISH, d->publish, why);
 }
 
 static void on_blocked(void *ctx, bool blocked, const char *reason)
@@ -129,6 +172,7 @@ int daemon_make_links(struct daemon *d, struct err *err)
         .seed = loop_random(),
         .password = c->amqp.password_file[0] != '\0' ? read_password : NULL,
         .on_up = on_consume_up,
+        .on_down = on_consume_down,
         .on_stopped = on_stopped,
         .ctx = d,
     };
@@ -137,7 +181,8 @@ int daemon_make_links(struct daemon *d, struct err *err)
         return r;
     o.name = "publish";
     o.seed = loop_random();
-    o.on_up = NULL;
+    o.on_up = on_publish_up;
+    o.on_down = on_publish_down;
     o.on_blocked = on_blocked;
     return link_new(d->base, &d->log.sink, &o, &d->publish, err);
 }

@@ -119,6 +119,9 @@ static void write_flow(struct metrics *m, const struct daemon *d)
     counter(m, "harbinger_reports_no_id_total", "Reports learned without an id.", s->no_id);
     gauge(m, "harbinger_remembered_ids", "Ids remembered to tell repeated reports.",
           (double)s->remembered_ids);
+    gauge(m, "harbinger_topology_problem",
+          "1 while RabbitMQ has something else than the configuration says.",
+          d->topology_problem[0] != '\0');
     gauge(m, "harbinger_useless_no_reports", "1 when messages flow and no worker reports.",
           d->advice.no_reports);
     gauge(m, "harbinger_useless_one_key", "1 when all messages have the same key.",

@@ -130,11 +130,20 @@ static json_t *advice(const struct daemon *d)
         json_array_append_new(
             a, json_string(
                    "no worker reports durations: publish ack reports to the reports exchange"));
+    if (d->topology_problem[0] != '\0')
+        json_array_append_new(a, json_string(d->topology_problem));
     if (d->advice.one_key)
         json_array_append_new(
             a, json_string(
                    "all messages have the same key: set key.label to what tells job types apart"));
     return a;
+}
+
+static json_t *reload_status(const struct daemon *d)
+{
+    return json_pack("{s:I, s:I, s:s, s:s}", "taken", (json_int_t)d->reloads, "refused",
+                     (json_int_t)d->failed_reloads, "error", d->reload_error, "waits_for_restart",
+                     d->restart_keys.n > 0 ? d->restart_keys.p : "");
 }
 
 static json_t *status(const struct daemon *d)
@@ -144,13 +153,13 @@ static json_t *status(const struct daemon *d)
                                         [CONF_MODE_PREDICTIVE] = "predictive"};
     const char *obstacle = daemon_obstacle(d);
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:b, s:s, s:f, s:{s:o, s:o}, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "{s:s, s:s, s:s, s:s, s:b, s:s, s:f, s:{s:o, s:o}, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
         "version", HARBINGER_VERSION, "instance", d->instance, "mode", modes[d->conf.mode], "state",
         sm_name(&d->sm), "ready", obstacle[0] == '\0', "obstacle", obstacle, "uptime_s",
         (double)(loop_now() - d->started_at) / (double)MONO_S, "links", "consume",
         link_status(d->consume), "publish", link_status(d->publish), "intake", intake_status(d),
         "work", work_status(d), "reports", reports_status(d), "predictor", predictor_status(d),
-        "levels", levels(d), "advice", advice(d));
+        "levels", levels(d), "advice", advice(d), "reload", reload_status(d));
 }
 
 int face_status(const struct daemon *d, struct buf *out)

@@ -6,6 +6,7 @@
 #include "sidecar/sd.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 static void log_errors(struct daemon *d, const struct conf_errors *errors)
 {
@@ -15,16 +16,23 @@ static void log_errors(struct daemon *d, const struct conf_errors *errors)
     log_event(&d->log.sink, LOG_ERROR, "reload.refused", "errors=%zu effect=" LOG_Q, errors->n,
               "nothing was changed");
     d->failed_reloads++;
+    snprintf(d->reload_error, sizeof d->reload_error, "%s", errors->line[0]);
 }
 
 static void log_changes(struct daemon *d, const struct conf *fresh)
 {
     struct conf_change changes[CONF_MAX_OPTIONS];
     size_t n = conf_diff(&d->conf, fresh, changes);
-    for (size_t i = 0; i < n; i++)
-        log_event(&d->log.sink, changes[i].reloadable ? LOG_INFO : LOG_WARN, "reload.change",
-                  "key=%s effect=" LOG_Q, changes[i].key,
-                  changes[i].reloadable ? "now" : "at the next start");
+    buf_reset(&d->restart_keys);
+    for (size_t i = 0; i < n; i++) {
+        bool now = changes[i].reloadable;
+        log_event(&d->log.sink, now ? LOG_INFO : LOG_WARN, "reload.change", "key=%s effect=" LOG_Q,
+                  changes[i].key, now ? "now" : "at the next start");
+        if (!now && buf_printf(&d->restart_keys, "%s%s", d->restart_keys.n > 0 ? " " : "",
+                               changes[i].key) < 0)
+            log_event(&d->log.sink, LOG_WARN, "reload.change", "reason=" LOG_Q,
+                      err_name(ERR_NOMEM));
+    }
 }
 
 static int read_again(struct daemon *d, struct conf_errors *errors)
@@ -54,6 +62,7 @@ void daemon_reload(struct daemon *d)
         log_errors(d, &errors);
     } else {
         d->reloads++;
+        d->reload_error[0] = '\0';
         log_event(&d->log.sink, LOG_INFO, "reloaded", "file=" LOG_Q,
                   d->options.conf_path != NULL ? d->options.conf_path : "");
     }

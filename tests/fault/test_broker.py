@@ -24,6 +24,13 @@ def _fresh(settings=None, **options):
     return Daemon(settings, **options)
 
 
+def _by_hand():
+    """A daemon that leaves the topology to others, with everything there that it needs."""
+    with _fresh():
+        pass
+    return Daemon({"amqp.topology": "off"})
+
+
 def _declare_work():
     with harness.connect() as connection:
         connection.channel().queue_declare(WORK, durable=True, arguments={"x-max-priority": 2})
@@ -141,7 +148,7 @@ def disk_alarm_that_is_on_at_the_start_is_reported_and_waited_for():
 
 
 def deleted_work_queue_pauses_and_nothing_is_parked_or_acked():
-    with _fresh() as daemon:
+    with _by_hand() as daemon:
         first = oracle.publish(500)
         oracle.wait_forwarded(daemon)
         tally = oracle.Tally().drain()
@@ -227,7 +234,7 @@ def messages_that_an_alternate_exchange_takes_are_not_lost():
 
 
 def deleted_and_recreated_intake_is_consumed_again():
-    with _fresh() as daemon:
+    with _by_hand() as daemon:
         first = oracle.publish(300)
         oracle.wait_forwarded(daemon)
         ctl("delete_queue", INTAKE)
@@ -238,6 +245,17 @@ def deleted_and_recreated_intake_is_consumed_again():
                    lambda: f"consuming: {daemon.status()['intake']}")
         second = oracle.publish(300, 300)
         oracle.settle(daemon, [first, second])
+
+
+def deleted_queues_are_made_again_under_declare():
+    with _fresh() as daemon:
+        for queue in (WORK, PARKED, INTAKE):
+            ctl("delete_queue", queue)
+        wait_until(lambda: daemon.status()["intake"]["state"] == "consuming", 40,
+                   lambda: f"consuming: {daemon.status()['intake']}")
+        producer = oracle.publish(300)
+        wait_until(lambda: queue_ready(PARKED) == 0, what="a queue for parking")
+        oracle.settle(daemon, [producer])
 
 
 def full_work_queue_that_rejects_is_waited_for_without_spinning():

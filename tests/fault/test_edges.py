@@ -153,6 +153,24 @@ def slow_confirms_do_not_end_in_endless_copies():
             assert queue_ready(WORK) <= 3, f"{queue_ready(WORK)} copies"
 
 
+def headers_larger_than_our_frames_stay_in_their_slot_and_stop_nobody():
+    """RabbitMQ never splits a header frame: it comes as large as its producer could send it."""
+    count = 100
+    with harness.connect() as connection:
+        channel = connection.channel()
+        harness.delete_topology()
+        with Daemon({"amqp.frame_max": "8KiB"}) as daemon:
+            _publish(channel, 1, headers={"large": "x" * 9000})
+            _publish(channel, count, b"small")
+            wait_until(lambda: queue_ready(WORK) == count, 20, lambda: f"forwarded: {daemon.status()}")
+            wait_until(lambda: daemon.status()["work"]["stuck"] == 1, what="one that is stuck")
+            equal(daemon.status()["links"]["consume"]["losses"], 0, "losses")
+            daemon.wait_log("event=parking.failed")
+            equal(daemon.stop(10), 0, "exit code")
+        with Daemon():
+            wait_until(lambda: queue_ready(WORK) == count + 1, 20, "all forwarded with larger frames")
+
+
 def oversized_report_is_counted_and_stops_no_other():
     with _fresh() as daemon, harness.connect() as connection:
         channel = connection.channel()
