@@ -142,7 +142,7 @@ static const struct conf_option rows[] = {
      HELP("The least important events that are logged.")},
 
     {ROW("shutdown.timeout", DURATION, shutdown.timeout, "30s"), RANGE("0", "1h"),
-     HELP("After SIGTERM, messages in flight get this long to be confirmed and acked.")},
+     HELP("After SIGTERM, everything that is left to do gets this long together: confirms, acks, closing.")},
 };
 
 static const struct {
