@@ -43,8 +43,8 @@ struct codec_frame {
 
 /* Looks for one whole frame at the start of `data`. Returns 0 with *out and *used (bytes to skip);
  * CODEC_MORE when the frame is not whole yet (*used = 0); ERR_PROTOCOL for an unknown type, a size
- * over frame_max, or a wrong end byte: the stream cannot be read on. A header frame may be larger, up
- * to CODEC_FRAME_MOST: RabbitMQ never splits it, and a producer's connection may have a larger
+ * over frame_max, or a wrong end byte: the stream cannot be read on. A header frame may be larger,
+ * up to CODEC_FRAME_MOST: RabbitMQ never splits it, and a producer's connection may have a larger
  * frame_max than ours. */
 int codec_split(struct text data, uint32_t frame_max, struct codec_frame *out,
                 size_t *used) MUST_CHECK;

@@ -55,7 +55,8 @@ struct conn_options {
     void *ctx;
 };
 
-/* Copies the options. Returns 0; ERR_INVALID (the password is over CONN_PASSWORD_MAX); ERR_NOMEM. */
+/* Copies the options. Returns 0; ERR_INVALID (the password is over CONN_PASSWORD_MAX); ERR_NOMEM.
+ */
 int conn_new(struct event_base *base, const struct conn_options *options,
              struct conn **out) MUST_CHECK;
 /* Cuts the connection without callbacks; channels on it are detached silently. NULL does nothing.

@@ -1,6 +1,6 @@
 /*
- * What a queue or exchange that exists turns out to be. RabbitMQ tells no properties, but it answers
- * a declaration that differs with 406 and words such as
+ * What a queue or exchange that exists turns out to be. RabbitMQ tells no properties, but it
+ * answers a declaration that differs with 406 and words such as
  *
  *   inequivalent arg 'x-max-length' for queue 'q' in vhost '/': received none but current is the
  *   value '5' of type 'long'

@@ -3,8 +3,8 @@
  * ever deleted or declared differently from what exists.
  *
  * Each object in turn: asked for passively; missing (404) is created (declare) or a problem
- * (check). What exists is then declared once more as configured, which changes nothing: an equal one
- * is left as it is, a different one is refused with 406, whose words become a line such as:
+ * (check). What exists is then declared once more as configured, which changes nothing: an equal
+ * one is left as it is, a different one is refused with 406, whose words become a line such as:
  * queue 'harbinger.work' exists with x-max-priority 10, configured 2.
  *   - Arguments that nobody configured are the user's business (a dead-letter exchange, a length):
  *     they are taken over and it is asked again, so that what matters is still compared.

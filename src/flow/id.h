@@ -1,7 +1,7 @@
 /*
  * Message ids that carry what was predicted: `instance-sequence-level-estimate`, hexadecimal, the
- * estimate in microseconds or `x` for none (docs/amqp.md, "What changes on the way"). Any replica, also
- * after a restart, reads from a report's id what was predicted at ingress, without remembering
+ * estimate in microseconds or `x` for none (docs/amqp.md, "What changes on the way"). Any replica,
+ * also after a restart, reads from a report's id what was predicted at ingress, without remembering
  * anything.
  */
 #ifndef HARBINGER_FLOW_ID_H

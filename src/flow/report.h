@@ -1,6 +1,6 @@
 /*
- * Ack reports: what a worker says about one job (docs/amqp.md, "Ack report"). The body is one JSON object
- * or a list of them; unknown members are ignored, so that workers may add their own.
+ * Ack reports: what a worker says about one job (docs/amqp.md, "Ack report"). The body is one JSON
+ * object or a list of them; unknown members are ignored, so that workers may add their own.
  *
  *   {"id": "...", "key": "...", "duration_ms": 12.5, "outcome": "ok" | "error" | "timeout"}
  */

@@ -20,7 +20,8 @@
 #define RETRY_MAX     (30 * MONO_S)
 #define PARKING_RETRY (30 * MONO_S)
 
-/* An error that ends the whole connection may be anybody's, or RabbitMQ's own: parked is who was alone with it so often. */
+/* An error that ends the whole connection may be anybody's, or RabbitMQ's own: parked is who was
+ * alone with it so often. */
 #define MAX_BLAMES 3
 
 enum { FLOWING, PAUSED, TRIAL };
@@ -70,7 +71,8 @@ static bool drop_if_useless(struct backend_rabbitmq *b, struct dispatch *d, mono
     return false;
 }
 
-/* It is not at RabbitMQ and waits for its next try; or goes back to the intake where there will be none. */
+/* It is not at RabbitMQ and waits for its next try; or goes back to the intake where there will be
+ * none. */
 static void wait_in(struct backend_rabbitmq *b, struct list *lane, struct dispatch *d)
 {
     lane_put(lane, d);

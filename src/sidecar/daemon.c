@@ -160,7 +160,8 @@ int daemon_start_running(struct daemon *d)
 
 /* ---- once a second ---- */
 
-/* Something is missing at RabbitMQ: under `declare` it is made again, but not in a race with whoever deletes it. */
+/* Something is missing at RabbitMQ: under `declare` it is made again, but not in a race with
+ * whoever deletes it. */
 static void heal(struct daemon *d)
 {
     struct backend_rabbitmq_stats s;

@@ -1,7 +1,8 @@
 /*
- * The daemon: two links to RabbitMQ, the intake, the reports, the backend and the flow between them.
- * One link consumes, acks and declares, the other publishes: during an alarm RabbitMQ does not read
- * a connection that has published, its acks included (docs/amqp.md, "What RabbitMQ does", 6).
+ * The daemon: two links to RabbitMQ, the intake, the reports, the backend and the flow between
+ * them. One link consumes, acks and declares, the other publishes: during an alarm RabbitMQ does
+ * not read a connection that has published, its acks included (docs/amqp.md, "What RabbitMQ does",
+ * 6).
  *
  *   starting -> running -> draining -> closing -> stopped
  *

@@ -20,7 +20,8 @@ static void log_lines(struct daemon *d, enum log_level level, const char *event,
     }
 }
 
-/* No answer: a link that is still up would never come up again by itself, and the start would wait for ever. */
+/* No answer: a link that is still up would never come up again by itself, and the start would wait
+ * for ever. */
 static void ask_again(struct daemon *d)
 {
     static const struct loss why = {.kind = LOSS_TIMEOUT, .text = "no answer about the topology"};

@@ -137,8 +137,9 @@ void intake_pump(struct intake *i)
 
 /* ---- the consumer's events ---- */
 
-/* RabbitMQ's prefetch counts messages, and each refusal is a redelivery that a quorum queue counts against its delivery
- * limit: so the prefetch shrinks to what fits, at least by half each time, and grows again step by step. */
+/* RabbitMQ's prefetch counts messages, and each refusal is a redelivery that a quorum queue counts
+ * against its delivery limit: so the prefetch shrinks to what fits, at least by half each time, and
+ * grows again step by step. */
 static void shrink(struct intake *i)
 {
     size_t fits = i->stats.held / 2;

@@ -2,9 +2,10 @@
  * The intake: takes deliveries from the intake queue, has the flow decide, hands them to the
  * backend, and settles each once the backend owns it.
  *
- * Bounded by `window` messages (the prefetch) and `window_bytes`: a delivery that comes when the held
- * bytes have reached the bound is requeued at once, the consumer paused until half of it is free, and
- * the prefetch lowered to what fits. With nothing held, a message of any size is let through.
+ * Bounded by `window` messages (the prefetch) and `window_bytes`: a delivery that comes when the
+ * held bytes have reached the bound is requeued at once, the consumer paused until half of it is
+ * free, and the prefetch lowered to what fits. With nothing held, a message of any size is let
+ * through.
  */
 #ifndef HARBINGER_SIDECAR_INTAKE_H
 #define HARBINGER_SIDECAR_INTAKE_H

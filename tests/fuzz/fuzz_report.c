@@ -1,8 +1,9 @@
 /*
- * Exercises src/flow on what workers send: report bodies, printed keys and ids (report.c, key.c, id.c, flow.c).
+ * Exercises src/flow on what workers send: report bodies, printed keys and ids (report.c, key.c,
+ * id.c, flow.c).
  *
- * Every element of a body ends in exactly one count, only the learned ones reach the predictor, and a key or id that
- * is accepted prints as it was read.
+ * Every element of a body ends in exactly one count, only the learned ones reach the predictor, and
+ * a key or id that is accepted prints as it was read.
  */
 #include "flow/flow.h"
 #include "flow/id.h"

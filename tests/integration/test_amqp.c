@@ -934,8 +934,8 @@ START_TEST(an_alarm_blocks_and_unblocks)
 }
 END_TEST
 
-/* Arguments that nobody configured do not hide what matters: behind them the priority is still compared, and a stream
- * is refused where a queue of any kind is welcome. */
+/* Arguments that nobody configured do not hide what matters: behind them the priority is still
+ * compared, and a stream is refused where a queue of any kind is welcome. */
 START_TEST(other_arguments_do_not_matter_and_hide_nothing)
 {
     struct rig *r = rig_up();

@@ -32,7 +32,8 @@ START_TEST(words_are_taken_apart)
 }
 END_TEST
 
-/* Each difference is taken over once; the same one again means that taking it over does not help. */
+/* Each difference is taken over once; the same one again means that taking it over does not help.
+ */
 START_TEST(differences_are_taken_over_once)
 {
     static const char *const words[] = {
@@ -59,7 +60,8 @@ START_TEST(differences_are_taken_over_once)
 }
 END_TEST
 
-/* A type that cannot be declared, a value that does not fit and one extra too many are left alone. */
+/* A type that cannot be declared, a value that does not fit and one extra too many are left alone.
+ */
 START_TEST(what_does_not_fit_is_left)
 {
     struct shape s;
