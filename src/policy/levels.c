@@ -1,111 +1,112 @@
-/*
- * Strict levels: one first-in-first-out list per level and a bitmap of the levels that hold
- * something, so that every operation is O(1). FIFO is the same thing with all messages in one list.
- */
-#include "policy/policy_impl.h"
+#include "policy/levels.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#define MAX_LEVELS 256
-#define WORD_BITS  64
-
-struct levels {
-    struct policy policy;
-    unsigned n_levels;
-    uint64_t occupied[MAX_LEVELS / WORD_BITS];
-    struct list level[];
-};
-
-/* In a FIFO the message keeps the level it was given, but all levels share the one list. */
-static unsigned list_index(const struct levels *l, const struct policy_msg *m)
+struct levels *levels_new(unsigned n)
 {
-    return l->n_levels == 1 ? 0 : m->level;
-}
-
-static void mark_occupied(struct levels *l, unsigned i)
-{
-    l->occupied[i / WORD_BITS] |= UINT64_C(1) << (i % WORD_BITS);
-}
-
-static void unlink_msg(struct levels *l, struct policy_msg *m)
-{
-    unsigned i = list_index(l, m);
-    list_remove(&m->link);
-    if (list_empty(&l->level[i]))
-        l->occupied[i / WORD_BITS] &= ~(UINT64_C(1) << (i % WORD_BITS));
-}
-
-static void levels_free(struct policy *p)
-{
-    free(CONTAINER_OF(p, struct levels, policy));
-}
-
-static void levels_place(struct policy *p, struct policy_msg *m, mono_t now)
-{
-    struct levels *l = CONTAINER_OF(p, struct levels, policy);
-    unsigned i = list_index(l, m);
-    assert(i < l->n_levels);
-    list_push_back(&l->level[i], &m->link);
-    mark_occupied(l, i);
-}
-
-static struct policy_msg *levels_next(struct policy *p, mono_t now)
-{
-    struct levels *l = CONTAINER_OF(p, struct levels, policy);
-    for (unsigned w = 0; w < MAX_LEVELS / WORD_BITS; w++) {
-        if (l->occupied[w] == 0)
-            continue;
-        unsigned i = w * WORD_BITS + (unsigned)__builtin_ctzll(l->occupied[w]);
-        struct policy_msg *m = LIST_ENTRY(list_first(&l->level[i]), struct policy_msg, link);
-        unlink_msg(l, m);
-        return m;
-    }
-    return NULL;
-}
-
-static void levels_put_back(struct policy *p, struct policy_msg *m)
-{
-    struct levels *l = CONTAINER_OF(p, struct levels, policy);
-    unsigned i = list_index(l, m);
-    list_push_front(&l->level[i], &m->link);
-    mark_occupied(l, i);
-}
-
-static void levels_remove(struct policy *p, struct policy_msg *m)
-{
-    unlink_msg(CONTAINER_OF(p, struct levels, policy), m);
-}
-
-/* The two differ in the name and the number of lists. */
-#define LEVELS_OPS(policy_name)                                                               \
-    {                                                                                         \
-        .name = policy_name, .free = levels_free, .place = levels_place, .next = levels_next, \
-        .put_back = levels_put_back, .requeue = levels_place, .remove = levels_remove,        \
-    }
-
-static const struct policy_ops levels_ops = LEVELS_OPS("levels");
-static const struct policy_ops fifo_ops = LEVELS_OPS("fifo");
-
-static struct policy *levels_new(const struct policy_ops *ops, unsigned n_levels)
-{
-    struct levels *l = calloc(1, sizeof *l + n_levels * sizeof l->level[0]);
+    assert(n >= 1 && n <= LEVELS_MAX);
+    struct levels *l = calloc(1, sizeof *l + n * sizeof l->level[0]);
     if (l == NULL)
         return NULL;
-    l->policy.ops = ops;
-    l->n_levels = n_levels;
-    for (unsigned i = 0; i < n_levels; i++)
-        list_init(&l->level[i]);
-    return &l->policy;
+    l->n = n;
+    for (unsigned i = 0; i < n; i++)
+        list_init(&l->level[i].waiting);
+    return l;
 }
 
-struct policy *policy_levels_new(unsigned n_levels)
+int levels_first(const struct levels *l)
 {
-    assert(n_levels >= 1 && n_levels < MAX_LEVELS);
-    return levels_new(&levels_ops, n_levels);
+    for (unsigned w = 0; w < ARRAY_SIZE(l->occupied); w++)
+        if (l->occupied[w] != 0)
+            return (int)(w * LEVELS_WORD_BITS + (unsigned)__builtin_ctzll(l->occupied[w]));
+    return -1;
 }
 
-struct policy *policy_fifo_new(void)
+/* The link is the first member; LIST_ENTRY would cast the const away. */
+static const struct policy_msg *message_at(const struct list *node)
 {
-    return levels_new(&fifo_ops, 1);
+    return (const struct policy_msg *)node;
+}
+
+struct policy_msg *level_front(const struct levels *l, unsigned i)
+{
+    const struct level *level = &l->level[i];
+    return level->n == 0 ? NULL : LIST_ENTRY(level->waiting.next, struct policy_msg, link);
+}
+
+static bool is_promoted(const struct policy_msg *m)
+{
+    return m->level < m->original_level;
+}
+
+/* Before `pos`, a node of the level's list or its head. */
+static void insert(struct levels *l, unsigned i, struct list *pos, struct policy_msg *m)
+{
+    struct level *level = &l->level[i];
+    list_insert_before(pos, &m->link);
+    level->n++;
+    level->n_promoted += is_promoted(m);
+    l->occupied[i / LEVELS_WORD_BITS] |= UINT64_C(1) << (i % LEVELS_WORD_BITS);
+}
+
+void level_place(struct levels *l, unsigned i, struct policy_msg *m, mono_t now)
+{
+    assert(i < l->n);
+    m->placed_at = now;
+    m->place = ++l->n_placed;
+    insert(l, i, &l->level[i].waiting, m);
+}
+
+void level_put_back(struct levels *l, unsigned i, struct policy_msg *m)
+{
+    struct list *head = &l->level[i].waiting, *pos = head->next;
+    while (pos != head && message_at(pos)->place < m->place)
+        pos = pos->next;
+    insert(l, i, pos, m);
+}
+
+void level_take(struct levels *l, unsigned i, struct policy_msg *m)
+{
+    struct level *level = &l->level[i];
+    assert(level->n > 0);
+    list_remove(&m->link);
+    level->n--;
+    level->n_promoted -= is_promoted(m);
+    if (level->n == 0)
+        l->occupied[i / LEVELS_WORD_BITS] &= ~(UINT64_C(1) << (i % LEVELS_WORD_BITS));
+}
+
+static const char *check_level(const struct levels *l, unsigned i)
+{
+    const struct level *level = &l->level[i];
+    const struct policy_msg *before = NULL;
+    size_t n = 0, n_promoted = 0;
+    for (const struct list *node = level->waiting.next; node != &level->waiting;
+         node = node->next) {
+        const struct policy_msg *m = message_at(node);
+        if (before != NULL && before->place >= m->place)
+            return "a level is not in the order of its placements";
+        if (before != NULL && before->placed_at > m->placed_at)
+            return "a later placement has an earlier time";
+        if (m->place > l->n_placed)
+            return "a message has a place that was never given";
+        before = m;
+        n++;
+        n_promoted += is_promoted(m);
+    }
+    if (n != level->n)
+        return "a level miscounts its messages";
+    if (n_promoted != level->n_promoted)
+        return "a level miscounts its promoted messages";
+    bool marked = (l->occupied[i / LEVELS_WORD_BITS] >> (i % LEVELS_WORD_BITS) & 1) != 0;
+    return marked == (n > 0) ? NULL : "the bitmap of occupied levels is wrong";
+}
+
+const char *levels_check(const struct levels *l)
+{
+    const char *broken = NULL;
+    for (unsigned i = 0; i < l->n && broken == NULL; i++)
+        broken = check_level(l, i);
+    return broken;
 }

@@ -23,7 +23,6 @@ size_t policy_waiting(const struct policy *p)
 void policy_place(struct policy *p, struct policy_msg *m, mono_t now)
 {
     m->level = m->original_level;
-    m->placed_at = now;
     p->ops->place(p, m, now);
     p->n_waiting++;
 }
@@ -45,7 +44,6 @@ void policy_put_back(struct policy *p, struct policy_msg *m)
 void policy_requeue(struct policy *p, struct policy_msg *m, mono_t now)
 {
     m->level = m->original_level;
-    m->placed_at = now;
     p->ops->requeue(p, m, now);
     p->n_waiting++;
 }
@@ -66,4 +64,16 @@ void policy_done(struct policy *p, struct policy_msg *m, double duration_ms)
 mono_t policy_tick(struct policy *p, mono_t now)
 {
     return p->ops->tick != NULL ? p->ops->tick(p, now) : MONO_NEVER;
+}
+
+void policy_level_stats(const struct policy *p, unsigned level, struct policy_level_stats *out)
+{
+    *out = (struct policy_level_stats){0};
+    if (p->ops->level_stats != NULL)
+        p->ops->level_stats(p, level, out);
+}
+
+const char *policy_check(const struct policy *p)
+{
+    return p->ops->check(p);
 }

@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "base/mono.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,7 +26,9 @@ struct policy_msg {
     struct list link;
     mono_t arrived_at;      /* at the broker; never changes */
     mono_t placed_at;       /* last placement, written by the policy */
+    uint64_t place;         /* order of placements, written by the policy */
     double estimate_ms;     /* expected duration; negative: none */
+    uint64_t charge;        /* what the pull cost its level, written by the policy */
     uint8_t level;          /* now, 0 is served first; written by the policy */
     uint8_t original_level; /* as decided at ingress; never changes */
 };
@@ -45,8 +48,11 @@ void policy_place(struct policy *p, struct policy_msg *m, mono_t now);
 /* Takes the message to be served next out of the order; NULL when none waits. */
 struct policy_msg *policy_next(struct policy *p, mono_t now);
 
-/* Undoes policy_next for a message that no worker got: it is again where it was, in front of its
- * level, with its level and placement time unchanged (the reference's rule for a cancelled pull).
+/*
+ * Undoes policy_next for a message that no worker got, and whose placement has not changed since: it
+ * is again where it was, in front of what was placed after it, with level and placement time
+ * unchanged, and what its pull was charged is refunded exactly. Takes time proportional to the
+ * messages of its level that were placed before it and wait: of several, put back the newest first.
  */
 void policy_put_back(struct policy *p, struct policy_msg *m);
 
@@ -57,18 +63,46 @@ void policy_requeue(struct policy *p, struct policy_msg *m, mono_t now);
 /* Takes a waiting message out of the order without serving it (its time to live ended). */
 void policy_remove(struct policy *p, struct policy_msg *m);
 
-/* A message handed out before was handled in `duration_ms`. */
+/* A message handed out before was handled in `duration_ms`, finite and >= 0. */
 void policy_done(struct policy *p, struct policy_msg *m, double duration_ms);
 
-/* Does what is due at `now`; returns when it must be called next, MONO_NEVER when nothing is
- * planned. */
+/* Does what is due at `now`; returns when it must be called next, `now` when more is due than one
+ * call does, MONO_NEVER when nothing is planned. Any other call can bring that time nearer. */
 mono_t policy_tick(struct policy *p, mono_t now);
+
+/* What goes on in one level; all zero where a policy has no such thing. */
+struct policy_level_stats {
+    size_t waiting, promoted;       /* now; promoted: above their original level */
+    const struct policy_msg *front; /* next in this level; NULL: none waits */
+    uint64_t pulls, promotions;     /* out of this level */
+    double clock_ms, charged_ms;    /* worker-time weights */
+    double average_ms;              /* of durations; 0: none yet */
+};
+
+void policy_level_stats(const struct policy *p, unsigned level, struct policy_level_stats *out);
+
+/* Walks every structure. NULL when all is well, else words for the first broken invariant. */
+const char *policy_check(const struct policy *p);
 
 /* First come, first served, whatever the levels say. NULL when memory is short. */
 struct policy *policy_fifo_new(void);
 
-/* Strict levels: the first non-empty level from 0, first come first served inside (paper 3.2).
- * n_levels is 1..255. NULL when memory is short. */
-struct policy *policy_levels_new(unsigned n_levels);
+struct policy_paper_options {
+    unsigned n_levels; /* 1..255 */
+
+    mono_t aging_threshold; /* 0: no aging */
+    mono_t aging_interval;  /* > 0 with aging */
+    bool pause_when_behind;
+    unsigned slice; /* the most promotions of one tick; > 0 with aging */
+
+    const uint16_t *weights; /* n_levels of 1..1000, copied; NULL: strict */
+};
+
+/*
+ * The paper's order (3.2, 3.6, 3.7): levels, each first come first served; the first non-empty one
+ * is served, or with weights the one with the least virtual clock; aging promotes what waited too
+ * long. NULL when memory is short.
+ */
+struct policy *policy_paper_new(const struct policy_paper_options *o);
 
 #endif

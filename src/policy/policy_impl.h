@@ -16,6 +16,9 @@ struct policy_ops {
     void (*done)(struct policy *p, struct policy_msg *m,
                  double duration_ms);             /* NULL: not interested */
     mono_t (*tick)(struct policy *p, mono_t now); /* NULL: nothing is ever due */
+    void (*level_stats)(const struct policy *p, unsigned level,
+                        struct policy_level_stats *out); /* NULL: has no levels */
+    const char *(*check)(const struct policy *p);
 };
 
 struct policy {
