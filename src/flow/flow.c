@@ -156,6 +156,13 @@ int flow_submit(struct flow *f, struct backend *b, void *message, const struct j
         .id = {printed_id, id_print(&id, printed_id)},
         .key = {printed_key, key_print(&key, printed_key)},
         .keep_priority = keeps_priority(f, job),
+        .priority = job->priority,
+        .raw_key = {key.raw, key.n},
+        .n_parent = key.n_parent,
+        .predicted = p.has_estimate,
+        .predicted_level = p.level,
+        .predicted_ms = p.estimate_ms,
+        .estimate_ms = p.has_estimate && f->rules.mode == FLOW_PREDICTIVE ? p.estimate_ms : -1,
     };
     choose_level(f, &p, label, &ticket);
     if (ticket.keep_priority)
@@ -216,6 +223,25 @@ void flow_report(struct flow *f, const struct report *report, mono_t now)
 {
     f->period.reports++;
     f->stats.reports[take_report(f, report, now)]++;
+}
+
+void flow_learn(struct flow *f, const struct hb_lesson *l, mono_t now)
+{
+    f->period.reports++;
+    if (l->duration_ms > f->rules.max_duration_ms) {
+        f->stats.reports[FLOW_TOO_LONG]++;
+        return;
+    }
+    if (l->predicted)
+        hb_predictor_score(f->predictor, l->level, l->estimate_ms, l->duration_ms);
+    if (hb_predictor_observe(f->predictor, l->key, l->parent, l->duration_ms, now))
+        f->stats.settled++;
+}
+
+void flow_censor(struct flow *f, struct hb_key key, struct hb_key parent, mono_t now)
+{
+    if (hb_predictor_censor(f->predictor, key, parent, now))
+        f->stats.overrun++;
 }
 
 struct report_call {

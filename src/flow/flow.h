@@ -2,7 +2,8 @@
  * The pipeline that daemon, simulator and tests share:
  *
  *   job ─► key ─► decision ─► backend          flow_submit
- *   report ─► learning ─► the next decision    flow_report
+ *   report ─► learning ─► the next decision    flow_report, or flow_learn where the duration comes
+ *                                              from a settlement
  *
  * Modes differ in the level alone, never in what is delivered or learned (paper 3.4, 3.9):
  *   static      the level that a hand-written map gives to the label, else the default level
@@ -23,6 +24,7 @@
 #include "flow/report.h"
 #include "port/backend.h"
 
+#include <harbinger/broker.h>
 #include <harbinger/predictor.h>
 
 #include <stdbool.h>
@@ -88,6 +90,8 @@ struct flow_stats {
     uint64_t kept_priority;           /* ... whose producer's priority stands (not in by_level) */
     uint64_t reports[FLOW_N_RESULTS]; /* elements of reports, by what became of them */
     uint64_t no_id;        /* learned without an id, so that a duplicate cannot be told */
+    uint64_t settled;      /* learned by flow_learn */
+    uint64_t overrun;      /* marked by flow_censor */
     size_t remembered_ids; /* now */
 };
 
@@ -116,6 +120,13 @@ int flow_submit(struct flow *f, struct backend *b, void *message, const struct j
  * it was none). */
 void flow_report_body(struct flow *f, const char *body, size_t n, mono_t now);
 void flow_report(struct flow *f, const struct report *report, mono_t now);
+
+/* Learns the duration of a settled attempt, and scores what was predicted for it. One above
+ * max_duration_ms counts as a report that is too long. */
+void flow_learn(struct flow *f, const struct hb_lesson *lesson, mono_t now);
+
+/* An attempt ran out of its lease: its key is marked. */
+void flow_censor(struct flow *f, struct hb_key key, struct hb_key parent, mono_t now);
 
 /* Signs that the sidecar is of no use as it is set up, looked at over the latest whole period of 60
  * s. */

@@ -9,6 +9,8 @@
 #include "base/text.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct backend;
 
@@ -20,6 +22,15 @@ struct ticket {
     const char *reason; /* why this level; static text */
     unsigned level;     /* 0 is served first; below the flow's number of levels */
     bool keep_priority; /* the producer's own priority stands; `level` is the default level */
+    uint8_t priority;   /* with keep_priority: that one; larger is served first */
+
+    struct text raw_key; /* not printed; empty when the message has no valid key */
+    size_t n_parent;     /* raw_key's first bytes that are its parent; 0: it has none */
+
+    bool predicted; /* what the predictor said, whatever `level` became of it */
+    unsigned predicted_level;
+    double predicted_ms;
+    double estimate_ms; /* what the order of service may count with; negative: nothing */
 };
 
 /* Outcomes of backend_submit. */

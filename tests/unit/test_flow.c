@@ -12,7 +12,8 @@ struct fake {
     struct backend backend;
     int answer;
     unsigned level;
-    bool keep_priority;
+    bool keep_priority, predicted;
+    double predicted_ms, estimate_ms;
     const char *reason;
     char id[ID_PRINT_BYTES], key[KEY_PRINT_BYTES];
 };
@@ -23,6 +24,9 @@ static int fake_submit(struct backend *b, void *message, const struct ticket *t)
     f->level = t->level;
     f->keep_priority = t->keep_priority;
     f->reason = t->reason;
+    f->predicted = t->predicted;
+    f->predicted_ms = t->predicted_ms;
+    f->estimate_ms = t->estimate_ms;
     snprintf(f->id, sizeof f->id, "%.*s", (int)t->id.n, t->id.p);
     snprintf(f->key, sizeof f->key, "%.*s", (int)t->key.n, t->key.p);
     return f->answer;
@@ -131,6 +135,57 @@ START_TEST(shadow_records_and_does_not_route)
     hb_predictor_stats(flow_predictor(f), &s);
     ck_assert_uint_eq(s.scored, 1);
     ck_assert_uint_eq(s.matches, 1);
+    flow_free(f);
+}
+END_TEST
+
+/* The order of service may count with an estimate in predictive mode alone; shadow only notes it. */
+START_TEST(shadow_estimates_charge_nothing)
+{
+    static const enum flow_mode modes[] = {FLOW_PREDICTIVE, FLOW_SHADOW, FLOW_STATIC};
+    for (int i = 0; i < 3; i++) {
+        struct flow_options o = options(modes[i]);
+        struct flow *f = flow_new(&o, NULL);
+        struct fake b = {.backend = {&fake_ops}};
+        teach(f, 2);
+        submit(f, &b, "slow", 3);
+        ck_assert_int_eq(b.predicted, modes[i] != FLOW_STATIC);
+        ck_assert(b.predicted ? b.predicted_ms > 500 : b.predicted_ms == 0);
+        ck_assert(modes[i] == FLOW_PREDICTIVE ? b.estimate_ms == b.predicted_ms
+                                              : b.estimate_ms < 0);
+        flow_free(f);
+    }
+}
+END_TEST
+
+/* A settlement teaches and is scored as a report is; above the longest duration it does not; an
+ * overrun lease marks the key. */
+START_TEST(settlements_teach)
+{
+    struct flow_options o = options(FLOW_PREDICTIVE);
+    struct flow *f = flow_new(&o, NULL);
+    struct hb_lesson lesson = {.key = {"p\x1f"
+                                       "job",
+                                       5},
+                               .parent = {"p", 1},
+                               .predicted = true,
+                               .level = 1};
+    lesson.estimate_ms = 30;
+    for (int i = 0; i < 20; i++) {
+        lesson.duration_ms = 40;
+        flow_learn(f, &lesson, 1);
+    }
+    lesson.duration_ms = 1000.5;
+    flow_learn(f, &lesson, 1);
+    flow_censor(f, lesson.key, lesson.parent, 1);
+    ck_assert_uint_eq(flow_stats(f)->settled, 20);
+    ck_assert_uint_eq(flow_stats(f)->overrun, 1);
+    ck_assert_uint_eq(flow_stats(f)->reports[FLOW_TOO_LONG], 1);
+    struct hb_predictor_stats s;
+    hb_predictor_stats(flow_predictor(f), &s);
+    ck_assert_uint_eq(s.scored, 20);
+    ck_assert_uint_eq(s.observations, 20);
+    ck_assert_uint_eq(s.censored, 1);
     flow_free(f);
 }
 END_TEST
@@ -287,6 +342,8 @@ Suite *suite(void)
 {
     const TTest *const tests[] = {learned_keys_get_their_level,
                                   shadow_records_and_does_not_route,
+                                  shadow_estimates_charge_nothing,
+                                  settlements_teach,
                                   static_follows_the_map_and_rules_switch,
                                   reports_are_counted_by_what_became_of_them,
                                   refused_messages_do_not_count,
