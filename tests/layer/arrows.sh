@@ -3,7 +3,7 @@
 set -eu
 cd "$1"
 
-echo "1..12"
+echo "1..14"
 n=0 failed=0
 # check FOLDER ALLOWED-FOLDERS
 check() {
@@ -25,13 +25,15 @@ cd src
 check base
 check predict base harbinger
 check policy base harbinger
+check broker base harbinger policy
 check port base harbinger
-check flow base harbinger predict policy port
-check conf base harbinger predict policy port flow
-check amqp base harbinger predict policy port flow
-check http base harbinger predict policy port flow
-check store base harbinger predict policy port flow
-check sidecar base harbinger predict policy port flow conf amqp http store
+check flow base harbinger predict policy broker port
+check conf base harbinger predict policy broker port flow
+check amqp base harbinger predict policy broker port flow
+check http base harbinger predict policy broker port flow
+check store base harbinger predict policy broker port flow
+check rpc base harbinger predict policy broker port flow
+check sidecar base harbinger predict policy broker port flow conf amqp http store rpc
 
 n=$((n + 1))
 if grep -rn '#include "' ../include | grep -v '#include "harbinger/'; then
@@ -46,7 +48,7 @@ n=$((n + 1))
 unknown=
 for folder in */; do
     case $folder in
-    base/ | predict/ | policy/ | port/ | flow/ | conf/ | amqp/ | http/ | store/ | sidecar/) ;;
+    base/ | predict/ | policy/ | broker/ | port/ | flow/ | conf/ | amqp/ | http/ | store/ | rpc/ | sidecar/) ;;
     *) unknown="$unknown $folder" ;;
     esac
 done

@@ -1,0 +1,57 @@
+/* What op scripts cannot say about the delivery core; the rest of its rules are in
+ * tests/script/broker_*.script. */
+#include "lib/brokers.h"
+#include "lib/testmain.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct hb_broker_options defaults(void)
+{
+    struct hb_broker_options o;
+    hb_broker_options_init(&o);
+    return o;
+}
+
+static struct hb_broker *with(const struct hb_broker_options *o)
+{
+    struct hb_broker *b = hb_broker_new(o, NULL);
+    ck_assert_ptr_nonnull(b);
+    return b;
+}
+
+static void submit(struct hb_broker *b, const char *payload, int64_t now)
+{
+    struct hb_submission s = message(payload);
+    ck_assert_int_eq(hb_broker_submit(b, &s, now, NULL, NULL), HB_BROKER_OK);
+}
+
+/* A message goes in, out and is done; every invariant holds on the way. */
+START_TEST(a_message_is_submitted_pulled_and_acknowledged)
+{
+    struct hb_broker_options o = defaults();
+    struct hb_broker *b = with(&o);
+    struct hb_delivery d;
+    submit(b, "hello", 5);
+    ck_assert_ptr_null(hb_broker_check(b));
+    ck_assert_int_eq(hb_broker_pull(b, 7, 9, &d), HB_BROKER_OK);
+    ck_assert_ptr_null(hb_broker_check(b));
+    ck_assert_mem_eq(d.payload.p, "hello", 5);
+    ck_assert_uint_eq(d.payload.n, 5);
+    ck_assert_uint_eq(d.attempt, 1);
+    ck_assert_int_eq(d.waited_ns, 4);
+    struct hb_settlement s = settlement_of(&d, 7);
+    ck_assert_int_eq(hb_broker_ack(b, &s, 10), HB_BROKER_OK);
+    ck_assert_ptr_null(hb_broker_check(b));
+    ck_assert_uint_eq(broker_stats_of(b).acked, 1);
+    ck_assert_int_eq(hb_broker_pull(b, 7, 11, &d), HB_BROKER_EMPTY);
+    hb_broker_free(b);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    const TTest *const tests[] = {a_message_is_submitted_pulled_and_acknowledged, NULL};
+    return suite_of("broker", tests);
+}
