@@ -3,7 +3,7 @@
 set -eu
 cd "$1"
 
-echo "1..14"
+echo "1..16"
 n=0 failed=0
 # check FOLDER ALLOWED-FOLDERS
 check() {
@@ -33,7 +33,9 @@ check amqp base harbinger predict policy broker port flow
 check http base harbinger predict policy broker port flow
 check store base harbinger predict policy broker port flow
 check rpc base harbinger predict policy broker port flow
+check client base harbinger rpc
 check sidecar base harbinger predict policy broker port flow conf amqp http store rpc
+check cli base harbinger client
 
 n=$((n + 1))
 if grep -rn '#include "' ../include | grep -v '#include "harbinger/'; then
@@ -48,7 +50,7 @@ n=$((n + 1))
 unknown=
 for folder in */; do
     case $folder in
-    base/ | predict/ | policy/ | broker/ | port/ | flow/ | conf/ | amqp/ | http/ | store/ | rpc/ | sidecar/) ;;
+    base/ | predict/ | policy/ | broker/ | port/ | flow/ | conf/ | amqp/ | http/ | store/ | rpc/ | client/ | sidecar/ | cli/) ;;
     *) unknown="$unknown $folder" ;;
     esac
 done
