@@ -191,8 +191,8 @@ struct hb_submission {
 /* A message that has an owner, for as long as it is in the broker. */
 struct hb_message;
 
-/* HB_BROKER_OK, FULL or NOMEM. `id` (may be NULL) is never 0. `message` (may be NULL) is set when
- * the submission has an owner, and valid until `ended` or hb_broker_withdraw. */
+/* HB_BROKER_OK, FULL or NOMEM. `id` (may be NULL) is never 0. `message` (may be NULL) is set to
+ * NULL without an owner; else it is valid until `ended` or hb_broker_withdraw. */
 HB_API int hb_broker_submit(struct hb_broker *b, const struct hb_submission *s, int64_t now,
                             uint64_t *id, struct hb_message **message);
 

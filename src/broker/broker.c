@@ -181,7 +181,7 @@ int hb_broker_submit(struct hb_broker *b, const struct hb_submission *s, int64_t
     if (id != NULL)
         *id = m->id;
     if (message != NULL)
-        *message = m;
+        *message = s->owner != NULL ? m : NULL;
     broker_leave(b);
     return HB_BROKER_OK;
 }

@@ -8,8 +8,8 @@
 #include "broker/record.h"
 
 struct attempt {
-    struct list link;            /* in order of deadlines; while free, unused */
-    struct attempt *next;        /* in its bucket or among the free ones */
+    struct list link;     /* in order of deadlines; while free, unused */
+    struct attempt *next; /* in its bucket or among the free ones */
     struct hb_message *m;
     uint64_t id, consumer, token;
     mono_t pulled_at, deadline; /* MONO_NEVER: no limit */

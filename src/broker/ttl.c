@@ -35,8 +35,7 @@ void ttl_release(struct ttl *t)
 
 static bool before(const struct ttl_entry *a, const struct ttl_entry *b)
 {
-    return a->expires_at < b->expires_at ||
-           (a->expires_at == b->expires_at && a->m->id < b->m->id);
+    return a->expires_at < b->expires_at || (a->expires_at == b->expires_at && a->m->id < b->m->id);
 }
 
 static void set(struct ttl *t, size_t i, struct ttl_entry e)
