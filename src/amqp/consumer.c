@@ -443,6 +443,11 @@ bool consumer_is_up(const struct consumer *c)
     return c->sm.state == CONSUMING;
 }
 
+bool consumer_is_paused(const struct consumer *c)
+{
+    return c->sm.state == PAUSED || c->sm.state == PAUSING;
+}
+
 const char *consumer_state_name(const struct consumer *c)
 {
     return sm_name(&c->sm);

@@ -90,6 +90,8 @@ void consumer_resume(struct consumer *c);
 void consumer_set_prefetch(struct consumer *c, uint16_t n);
 
 bool consumer_is_up(const struct consumer *c);
+/* Paused by us, its channel open. */
+bool consumer_is_paused(const struct consumer *c);
 /* "down", "opening", "consuming", "pausing", "paused". */
 const char *consumer_state_name(const struct consumer *c);
 /* Sends gathered settlements now; they go by themselves (see above). */

@@ -294,6 +294,11 @@ unsigned conf_default_level(const struct conf *c)
     return c->default_level == CONF_LEVEL_AUTO ? c->levels / 2 : (unsigned)c->default_level;
 }
 
+unsigned conf_intake_window(const struct conf *c)
+{
+    return c->intake.channels * c->intake.window;
+}
+
 unsigned conf_priority(const struct conf *c, unsigned level)
 {
     return c->work.priorities.n > level ? c->work.priorities.v[level] : c->levels - 1 - level;

@@ -27,8 +27,9 @@
 #define CONF_MAX_LEVELS \
     10 /* RabbitMQ pays for each priority: docs/amqp.md, "What RabbitMQ does", 3 */
 #define CONF_MAX_SOURCES 8
-#define CONF_MAX_OPTIONS 80
+#define CONF_MAX_OPTIONS 128
 #define CONF_MAX_LABELS  10000
+#define CONF_MAX_WINDOW  200000 /* messages held on all channels of the intake */
 #define CONF_MAX_BYTES   (1u << 20)
 
 #define CONF_LEVEL_AUTO (-1)
@@ -106,7 +107,8 @@ struct conf {
 
     struct {
         char *queue;
-        unsigned window; /* messages held unacked */
+        unsigned channels;
+        unsigned window; /* messages held unacked, each channel */
         uint64_t window_bytes;
     } intake;
 
@@ -243,6 +245,9 @@ unsigned conf_default_level(const struct conf *c);
 
 /* Section `predictor`, levels and default level as the predictor takes them; the seed stays 0. */
 void conf_predictor_options(const struct conf *c, struct hb_predictor_options *out);
+
+/* Messages held unacked, all channels together. */
+unsigned conf_intake_window(const struct conf *c);
 
 /* The AMQP priority of a level (0 = shortest work): `work.priorities`, or levels-1-level. */
 unsigned conf_priority(const struct conf *c, unsigned level);

@@ -122,11 +122,25 @@ static bool check_queues(const struct conf *c, struct conf_errors *errors)
     return fine;
 }
 
+/* Each held message takes room in tables that are made at the start. */
+static bool check_window(const struct conf *c, struct conf_errors *errors)
+{
+    char text[160];
+    if (conf_intake_window(c) <= CONF_MAX_WINDOW)
+        return true;
+    snprintf(text, sizeof text,
+             "intake.window: %u channels of %u messages are more than %u together",
+             c->intake.channels, c->intake.window, CONF_MAX_WINDOW);
+    disagree(c, errors, "intake.window", "intake.channels", text);
+    return false;
+}
+
 int conf_check(const struct conf *c, struct conf_errors *errors)
 {
     bool levels = check_levels(c, errors);
     bool durations = check_durations(c, errors);
     bool queues = check_queues(c, errors);
+    bool window = check_window(c, errors);
     bool predictor = check_predictor(c, errors);
-    return levels && durations && queues && predictor ? 0 : ERR_CONFIG;
+    return levels && durations && queues && window && predictor ? 0 : ERR_CONFIG;
 }

@@ -54,8 +54,10 @@ static const struct conf_option rows[] = {
 
     {ROW("intake.queue", TEXT, intake.queue, "harbinger.intake"), .syntax = CONF_S_NAME, MINIMAL,
      HELP("Queue that producers publish to.")},
+    {ROW("intake.channels", UNSIGNED, intake.channels, "1"), RANGE("1", "32"),
+     HELP("Channels that consume. What is held long and acked in any order costs RabbitMQ less on several channels.")},
     {ROW("intake.window", UNSIGNED, intake.window, "500"), RANGE("1", "65535"),
-     HELP("Messages held unacked at a time.")},
+     HELP("Messages held unacked at a time on each channel; at most 200000 on all of them.")},
     {ROW("intake.window_bytes", SIZE, intake.window_bytes, "16MiB"), RANGE("4KiB", "4GiB"),
      HELP("Bytes of bodies held at a time; one larger message still passes alone.")},
 

@@ -450,7 +450,7 @@ static int open_publishers(struct backend_rabbitmq *b, struct link *l)
     const struct conf *conf = b->options.conf;
     struct publisher_options o = {
         .name = "work",
-        .window_messages = conf->intake.window,
+        .window_messages = conf_intake_window(conf),
         .window_bytes = conf->intake.window_bytes,
         .confirm_timeout_for = conf->amqp.confirm_timeout,
         .seed = rng_next(&b->rng),

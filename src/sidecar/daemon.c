@@ -138,6 +138,7 @@ int daemon_start_running(struct daemon *d)
 {
     struct intake_options intake = {
         .queue = d->conf.intake.queue,
+        .channels = d->conf.intake.channels,
         .window = (uint16_t)d->conf.intake.window,
         .window_bytes = d->conf.intake.window_bytes,
         .flow = d->flow,

@@ -65,7 +65,8 @@ static void write_intake(struct metrics *m, const struct daemon *d)
           "Prefetch now: lowered while large messages fill window_bytes.", s->prefetch);
     gauge(m, "harbinger_intake_held", "Messages held and not yet settled.", (double)s->held);
     gauge(m, "harbinger_intake_held_bytes", "Bytes of these messages.", (double)s->held_bytes);
-    gauge(m, "harbinger_intake_window", "Bound of harbinger_intake_held.", d->conf.intake.window);
+    gauge(m, "harbinger_intake_window", "Bound of harbinger_intake_held.",
+          conf_intake_window(&d->conf));
     gauge(m, "harbinger_intake_window_bytes", "Bound of harbinger_intake_held_bytes.",
           (double)d->conf.intake.window_bytes);
 }

@@ -12,14 +12,14 @@
 
 #include <stdbool.h>
 
-struct intake;
+struct intake_channel;
 
 struct held {
     struct list link; /* the intake's, while it waits for the backend */
-    struct intake *intake;
+    struct intake_channel *channel;
     struct message *message;
     struct consumer_tag tag;
-    uint64_t epoch; /* how often the intake's consumer had been lost when it came */
+    uint64_t epoch; /* how often its channel's consumer had been lost when it came */
     mono_t received_at;
 };
 

@@ -76,6 +76,22 @@ def messages_that_expire_while_held_go_to_the_dead_letter_exchange():
             equal(queue_ready("dead"), count, "dead-lettered")
 
 
+def several_channels_hold_a_window_each():
+    channels, window, count = 8, 20, 1000
+    harness.delete_topology()
+    with harness.connect() as connection:
+        channel = connection.channel()
+        with Daemon({"intake.channels": channels, "intake.window": window}) as daemon:
+            channel.queue_delete(WORK)
+            _publish(channel, count)
+            wait_until(lambda: daemon.status()["intake"]["held"] == channels * window, what="full windows")
+            equal(channel.queue_declare(INTAKE, passive=True).method.consumer_count, channels, "consumers")
+            equal(queue_ready(INTAKE), count - channels * window, "left with RabbitMQ")
+            channel.queue_declare(WORK, durable=True, arguments={"x-max-priority": 2})
+            wait_until(lambda: _drained(daemon), 40, lambda: f"an empty intake: {daemon.status()['intake']}")
+            equal(len({m[2] for m in harness.get_all(channel, WORK)}), count, "forwarded")
+
+
 def stop_ends_soon_when_the_publishing_link_is_lost_meanwhile():
     harness.delete_topology()
     with harness.connect() as connection, proxy.Proxy(harness.amqp_port()) as between:

@@ -142,6 +142,8 @@ static const struct bad bad[] = {
     /* options that do not agree */
     {"levels: 3\ndefault_level: 3\n",
      "t:2:1: default_level: '3' is not below levels (3); expected auto or 0 to 2"},
+    {"intake:\n  channels: 32\n  window: 65535\n",
+     "t:3:3: intake.window: 32 channels of 65535 messages are more than 200000 together"},
     {"levels: 2\nwork:\n  priorities: [9, 5, 1]\n",
      "t:3:3: work.priorities: 3 priorities for 2 levels; expected one for each, or []"},
     {"static:\n  slow: 3\n", "t:1:1: static.slow: level 3 is not below levels (3)"},
