@@ -190,6 +190,24 @@ static void next_object(struct topology *t)
     ask(t);
 }
 
+/* Declared as it turned out to be: what it is besides is in the shape. A queue that says nothing of
+ * its type is of the virtual host's default one, classic unless an administrator changed it. */
+static void keep_type(struct topology *t)
+{
+    if (t->job.types == NULL || current(t)->kind != TOPOLOGY_QUEUE)
+        return;
+    const struct topology_object *o = current(t);
+    enum topology_queue_type type = TOPOLOGY_CLASSIC;
+    for (size_t i = 0; i < o->n_args; i++)
+        if (strcmp(o->args[i].name, "x-queue-type") == 0)
+            type = TOPOLOGY_OTHER;
+    for (size_t i = 0; i < t->shape.n_extra; i++)
+        if (strcmp(t->shape.extra[i].name, "x-queue-type") == 0 &&
+            strcmp(t->shape.extra[i].text, "classic") != 0)
+            type = TOPOLOGY_OTHER;
+    t->job.types[t->at] = type;
+}
+
 static void answered(void *ctx, const amqp_method_t *reply)
 {
     struct topology *t = ctx;
@@ -199,6 +217,7 @@ static void answered(void *ctx, const amqp_method_t *reply)
         t->step = COMPARE;
         ask(t);
     } else {
+        keep_type(t);
         if (t->step == CREATE)
             line(t, &t->notes, "was created");
         next_object(t);
@@ -392,6 +411,8 @@ int topology_run(struct link *l, const struct topology_job *job, struct topology
     t->link = l;
     t->job = *job;
     shape_init(&t->shape);
+    for (size_t i = 0; job->types != NULL && i < job->n_objects; i++)
+        job->types[i] = TOPOLOGY_UNKNOWN;
     t->deadline = evtimer_new(link_base(l), on_deadline, t);
     t->kick = event_new(link_base(l), -1, 0, on_kick, t);
     if (t->deadline == NULL || t->kick == NULL) {

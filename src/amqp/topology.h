@@ -51,6 +51,10 @@ struct topology_object {
     size_t n_args;
 };
 
+/* What a queue that is there was found to be. Where it could not be asked (no right to configure
+ * it, mode off) it is unknown. */
+enum topology_queue_type { TOPOLOGY_UNKNOWN, TOPOLOGY_CLASSIC, TOPOLOGY_OTHER };
+
 enum topology_mode { TOPOLOGY_DECLARE, TOPOLOGY_CHECK, TOPOLOGY_OFF };
 
 enum topology_result {
@@ -71,6 +75,7 @@ struct topology_job {
     enum topology_mode mode;
     const struct topology_object *objects;
     size_t n_objects;
+    enum topology_queue_type *types; /* NULL, or one per object, written before `done` */
     void (*done)(void *ctx, const struct topology_report *report);
     void *ctx;
 };

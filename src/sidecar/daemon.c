@@ -134,6 +134,12 @@ static void on_intake_lost(void *ctx)
     backend_rabbitmq_drop_stale(d->backend);
 }
 
+static int submit(void *ctx, struct held *h, const struct job *job, mono_t now)
+{
+    struct daemon *d = ctx;
+    return flow_submit(d->flow, backend_rabbitmq_port(d->backend), h, job, now);
+}
+
 int daemon_start_running(struct daemon *d)
 {
     struct intake_options intake = {
@@ -141,8 +147,7 @@ int daemon_start_running(struct daemon *d)
         .channels = d->conf.intake.channels,
         .window = (uint16_t)d->conf.intake.window,
         .window_bytes = d->conf.intake.window_bytes,
-        .flow = d->flow,
-        .backend = backend_rabbitmq_port(d->backend),
+        .sink = {.submit = submit, .ctx = d},
         .on_lost = on_intake_lost,
         .on_idle = on_idle,
         .ctx = d,

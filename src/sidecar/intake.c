@@ -1,49 +1,43 @@
 #include "sidecar/intake.h"
 
 #include "base/num.h"
-#include "sidecar/held.h"
+#include "sidecar/intake_internal.h"
 #include "sidecar/loop.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-struct intake_channel {
-    struct intake *intake;
-    struct consumer *consumer;
-    uint64_t downs; /* times its consumer was lost */
-};
-
-struct intake {
-    struct intake_options options;
-    struct intake_channel *channels; /* options.channels of them */
-    struct list waiting;             /* struct held: not yet taken by the backend, oldest first */
-    struct intake_stats stats;
-    bool draining;
-    bool paused_for_bytes;
-    uint32_t n_accepted; /* deliveries since the last refusal, or the last growth */
-};
-
 /* ---- one delivery ---- */
 
-static struct intake *intake_of(const struct held *h)
+static void stop_waiting(struct held *h)
 {
-    return h->channel->intake;
+    if (!h->waiting)
+        return;
+    h->waiting = false;
+    list_remove(&h->link);
+    intake_of(h)->stats.waiting--;
 }
 
-static void held_free(struct held *h)
+void intake_forget(struct held *h)
 {
     struct intake *i = intake_of(h);
-    i->stats.held--;
-    i->stats.held_bytes -= message_bytes(h->message);
-    message_free(h->message);
+    stop_waiting(h);
+    if (h->unbacked)
+        unbacked_remove(&i->unbacked, h);
+    list_remove(&h->tagged);
+    i->stats.unbacked = i->unbacked.n;
+    if (h->message != NULL) {
+        i->stats.held--;
+        i->stats.held_bytes -= message_bytes(h->message);
+        message_free(h->message);
+    }
     free(h);
 }
 
-/* A channel's part of the prefetch; with less than one for each, some have none. */
-static uint16_t share(const struct intake *i, unsigned channel)
+uint16_t intake_share(const struct intake *i, const struct intake_channel *c)
 {
-    uint32_t n = i->options.channels;
-    return (uint16_t)(i->stats.prefetch / n + (channel < i->stats.prefetch % n));
+    uint32_t n = i->options.channels, at = (uint32_t)(c - i->channels);
+    return (uint16_t)(i->stats.prefetch / n + (at < i->stats.prefetch % n));
 }
 
 static void pause_all(struct intake *i)
@@ -56,22 +50,40 @@ static void pause_all(struct intake *i)
 static void resume_all(struct intake *i)
 {
     for (unsigned k = 0; k < i->options.channels; k++) {
-        if (share(i, k) == 0)
+        struct intake_channel *c = &i->channels[k];
+        if (intake_share(i, c) == 0)
             continue;
-        consumer_set_prefetch(i->channels[k].consumer, share(i, k));
-        consumer_resume(i->channels[k].consumer);
+        consumer_set_prefetch(c->consumer, intake_share(i, c));
+        consumer_resume(c->consumer);
     }
+}
+
+void intake_unpause(struct intake *i)
+{
+    if (!i->paused_for_bytes || i->draining)
+        return;
+    i->paused_for_bytes = false;
+    resume_all(i);
+}
+
+void intake_make_room(struct intake *i)
+{
+    size_t window = intake_whole_window(&i->options);
+    size_t wanted = i->stats.held + i->unbacked.n;
+    if (wanted > i->stats.prefetch)
+        i->stats.prefetch = (uint32_t)(wanted < window ? wanted : window);
+    i->paused_for_bytes = false;
+    if (!i->draining)
+        resume_all(i);
 }
 
 static void resume_if_room(struct intake *i)
 {
-    if (i->paused_for_bytes && !i->draining && i->stats.held_bytes <= i->options.window_bytes / 2) {
-        i->paused_for_bytes = false;
-        resume_all(i);
-    }
+    if (i->stats.held_bytes <= i->options.window_bytes / 2)
+        intake_unpause(i);
 }
 
-static void tell_if_idle(struct intake *i)
+void intake_tell_if_idle(struct intake *i)
 {
     if (!i->draining || i->stats.held > 0)
         return;
@@ -83,7 +95,7 @@ static void tell_if_idle(struct intake *i)
 
 /* Sends one settlement. Short of memory it cannot be sent: the delivery then stays with RabbitMQ as
  * unsettled until the channel goes, and is delivered again: a duplicate at worst. */
-static void settle_tag(struct intake_channel *c, struct consumer_tag tag, enum held_settlement how)
+void intake_settle_tag(struct intake_channel *c, struct consumer_tag tag, enum held_settlement how)
 {
     struct intake *i = c->intake;
     int r = how == HELD_ACK ? consumer_ack(c->consumer, tag)
@@ -102,10 +114,14 @@ static void settle_tag(struct intake_channel *c, struct consumer_tag tag, enum h
 void held_settle(struct held *h, enum held_settlement how)
 {
     struct intake *i = intake_of(h);
-    settle_tag(h->channel, h->tag, how);
-    held_free(h);
+    if (h->unbacked) {
+        intake_keep_settlement(h, how);
+    } else {
+        intake_settle_tag(h->channel, h->tag, how);
+        intake_forget(h);
+    }
     resume_if_room(i);
-    tell_if_idle(i);
+    intake_tell_if_idle(i);
 }
 
 bool held_is_stale(const struct held *h)
@@ -113,12 +129,19 @@ bool held_is_stale(const struct held *h)
     return h->epoch != h->channel->downs;
 }
 
-bool held_is_expired(const struct held *h, mono_t now)
+mono_t held_lives_for(const struct held *h, mono_t now)
 {
     struct text expiration = props_text(&h->message->props, PROP_EXPIRATION);
     uint64_t ms;
-    return expiration.n > 0 && num_parse_u64(expiration.p, expiration.n, &ms) == 0 &&
-           (uint64_t)(now - h->received_at) / (uint64_t)MONO_MS >= ms;
+    if (expiration.n == 0 || num_parse_u64(expiration.p, expiration.n, &ms) < 0 ||
+        ms > (uint64_t)(MONO_NEVER / MONO_MS))
+        return MONO_NEVER;
+    return (mono_t)ms * MONO_MS - (now - h->received_at);
+}
+
+bool held_is_expired(const struct held *h, mono_t now)
+{
+    return held_lives_for(h, now) <= 0;
 }
 
 /* ---- job ---- */
@@ -153,20 +176,30 @@ static struct job job_of(const struct message *m)
     };
 }
 
+static void wait_for_sink(struct held *h, bool first)
+{
+    struct intake *i = intake_of(h);
+    h->waiting = true;
+    i->stats.waiting++;
+    if (first)
+        list_push_front(&i->waiting, &h->link);
+    else
+        list_push_back(&i->waiting, &h->link);
+}
+
 void intake_pump(struct intake *i)
 {
+    const struct intake_sink *sink = &i->options.sink;
     while (!list_empty(&i->waiting)) {
         struct held *h = LIST_ENTRY(list_first(&i->waiting), struct held, link);
         struct job job = job_of(h->message);
         mono_t now = loop_now();
-        list_remove(&h->link);
-        i->stats.waiting--;
+        stop_waiting(h);
         if (held_is_expired(h, now)) {
             i->stats.expired++;
             held_settle(h, HELD_DISCARD);
-        } else if (flow_submit(i->options.flow, i->options.backend, h, &job, now) != 0) {
-            list_push_front(&i->waiting, &h->link);
-            i->stats.waiting++;
+        } else if (sink->submit(sink->ctx, h, &job, now) != 0) {
+            wait_for_sink(h, true);
             return;
         }
     }
@@ -188,14 +221,9 @@ static void shrink(struct intake *i)
     pause_all(i);
 }
 
-static uint32_t whole_window(const struct intake_options *o)
-{
-    return o->channels * (uint32_t)o->window;
-}
-
 static void grow_if_proven(struct intake *i)
 {
-    uint32_t window = whole_window(&i->options);
+    uint32_t window = intake_whole_window(&i->options);
     if (i->stats.prefetch == window || ++i->n_accepted < 4 * i->stats.prefetch || i->draining)
         return;
     uint32_t doubled = 2 * i->stats.prefetch;
@@ -221,53 +249,74 @@ static void on_delivery(void *ctx, struct consumer_tag tag, bool redelivered, st
     i->stats.received++;
     i->stats.redelivered += redelivered;
 
+    if (intake_recognise(c, tag, redelivered, m))
+        return;
     bool overflow = refuse_for_bytes(i, m);
     struct held *h = overflow || i->draining ? NULL : malloc(sizeof *h);
     if (h == NULL) {
         i->stats.overflow += overflow;
-        settle_tag(c, tag, HELD_REQUEUE);
+        intake_settle_tag(c, tag, HELD_REQUEUE);
         message_free(m);
         return;
     }
-    *h = (struct held){
-        .channel = c, .message = m, .tag = tag, .epoch = c->downs, .received_at = loop_now()};
+    mono_t now = loop_now();
+    *h = (struct held){.channel = c,
+                       .message = m,
+                       .tag = tag,
+                       .epoch = c->downs,
+                       .received_at = now,
+                       .since = now};
+    list_init(&h->bucket);
+    list_push_back(&c->tagged, &h->tagged);
     i->stats.held++;
     i->stats.held_bytes += message_bytes(m);
-    i->stats.waiting++;
-    list_push_back(&i->waiting, &h->link);
+    wait_for_sink(h, false);
     if (!i->paused_for_bytes)
         grow_if_proven(i);
     intake_pump(i);
 }
 
-static void drop_waiting(struct held *h)
-{
-    struct intake *i = intake_of(h);
-    list_remove(&h->link);
-    i->stats.waiting--;
-    held_free(h);
-}
-
-/* All tags of the channel are dead: what waits is dropped and awaited again; what the backend owns
- * finishes there. */
-static void on_down(void *ctx, const struct loss *why)
+static void on_up(void *ctx)
 {
     struct intake_channel *c = ctx;
+    if (c->lost)
+        c->up_at = loop_now();
+    c->lost = false;
+}
+
+/* What waits is dropped and awaited again; what the sink owns finishes there. */
+static void drop_stale(struct intake_channel *c)
+{
     struct intake *i = c->intake;
-    i->stats.downs++;
-    c->downs++;
     for (struct list *node = i->waiting.next, *next; node != &i->waiting; node = next) {
         struct held *h = LIST_ENTRY(node, struct held, link);
         next = node->next;
         if (h->channel != c)
             continue;
         i->stats.stale++;
-        drop_waiting(h);
+        intake_forget(h);
     }
-    resume_if_room(i);
-    if (i->options.on_lost != NULL)
-        i->options.on_lost(i->options.ctx);
-    tell_if_idle(i);
+    while (!list_empty(&c->tagged))
+        list_remove(c->tagged.next);
+}
+
+/* All tags of the channel are void. */
+static void on_down(void *ctx, const struct loss *why)
+{
+    struct intake_channel *c = ctx;
+    struct intake *i = c->intake;
+    i->stats.downs++;
+    c->downs++;
+    c->lost = true;
+    if (intake_keeps(i)) {
+        intake_keep_all(c);
+    } else {
+        drop_stale(c);
+        resume_if_room(i);
+        if (i->options.on_lost != NULL)
+            i->options.on_lost(i->options.ctx);
+    }
+    intake_tell_if_idle(i);
 }
 
 /* ---- life ---- */
@@ -280,10 +329,10 @@ static int open_channels(struct intake *i, struct link *l)
             .queue = i->options.queue,
             .prefetch = i->options.window,
             .on_delivery = on_delivery,
+            .on_up = on_up,
             .on_down = on_down,
             .ctx = c,
         };
-        c->intake = i;
         int r = consumer_new(l, &consumer, &c->consumer);
         if (r < 0)
             return r;
@@ -297,10 +346,16 @@ int intake_new(struct link *l, const struct intake_options *o, struct intake **o
     if (i == NULL)
         return ERR_NOMEM;
     i->options = *o;
-    i->stats.prefetch = whole_window(o);
+    i->stats.prefetch = intake_whole_window(o);
     list_init(&i->waiting);
     i->channels = calloc(o->channels, sizeof *i->channels);
+    for (unsigned k = 0; i->channels != NULL && k < o->channels; k++) {
+        i->channels[k].intake = i;
+        list_init(&i->channels[k].tagged);
+    }
     int r = i->channels != NULL ? open_channels(i, l) : ERR_NOMEM;
+    if (r == 0 && intake_keeps(i))
+        r = intake_keep_init(i, l);
     if (r < 0) {
         intake_free(i);
         return r;
@@ -316,7 +371,8 @@ void intake_free(struct intake *i)
     for (unsigned k = 0; i->channels != NULL && k < i->options.channels; k++)
         consumer_free(i->channels[k].consumer);
     while (!list_empty(&i->waiting))
-        drop_waiting(LIST_ENTRY(list_first(&i->waiting), struct held, link));
+        intake_forget(LIST_ENTRY(list_first(&i->waiting), struct held, link));
+    intake_keep_fini(i);
     free(i->channels);
     free(i);
 }
@@ -327,10 +383,10 @@ void intake_drain(struct intake *i)
     pause_all(i);
     while (!list_empty(&i->waiting)) {
         struct held *h = LIST_ENTRY(list_first(&i->waiting), struct held, link);
-        settle_tag(h->channel, h->tag, HELD_REQUEUE);
-        drop_waiting(h);
+        stop_waiting(h);
+        held_settle(h, HELD_REQUEUE);
     }
-    tell_if_idle(i);
+    intake_tell_if_idle(i);
 }
 
 /* NULL when all consume that should. */
@@ -338,7 +394,8 @@ static const struct consumer *odd_one(const struct intake *i, bool paused_is_fin
 {
     for (unsigned k = 0; k < i->options.channels; k++) {
         const struct consumer *c = i->channels[k].consumer;
-        if (share(i, k) > 0 && !consumer_is_up(c) && !(paused_is_fine && consumer_is_paused(c)))
+        if (intake_share(i, &i->channels[k]) > 0 && !consumer_is_up(c) &&
+            !(paused_is_fine && consumer_is_paused(c)))
             return c;
     }
     return NULL;
