@@ -1,0 +1,253 @@
+/*
+ * The loop of a consumer: register, then deliveries one after the other, each handled, timed and
+ * settled. Two ways to get them: one Pull at a time, or a Work stream with credit.
+ */
+#include "client/consumer_internal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define DEFAULT_PULL_MS 1000
+#define PULL_GRACE      (500 * MONO_MS) /* beyond the pull's own timeout */
+#define PULL_BACKOFF    (200 * MONO_MS)
+#define SETTLE_TRIES    3
+#define SETTLE_BACKOFF  (100 * MONO_MS) /* after the first try; twice that after the second */
+
+struct hb_consumer *hb_consumer_new(const struct hb_consumer_options *o)
+{
+    struct hb_consumer *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return NULL;
+    c->options = *o;
+    if (c->options.pull_timeout_ms <= 0)
+        c->options.pull_timeout_ms = DEFAULT_PULL_MS;
+    c->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    c->peer = peer_new(&c->options.client);
+    if (c->stop_fd >= 0 && c->peer != NULL)
+        return c;
+    hb_consumer_free(c);
+    return NULL;
+}
+
+void hb_consumer_free(struct hb_consumer *c)
+{
+    if (c == NULL)
+        return;
+    peer_free(c->peer);
+    if (c->stop_fd >= 0)
+        close(c->stop_fd);
+    free(c->headers);
+    free(c->id);
+    free(c);
+}
+
+/* Safe in a signal handler: one write(), and errno as it was. */
+void hb_consumer_stop(struct hb_consumer *c)
+{
+    int saved = errno;
+    uint64_t one = 1;
+    ssize_t r = write(c->stop_fd, &one, sizeof one);
+    (void)r; /* it fails when the counter is full: it is set then */
+    errno = saved;
+}
+
+static void drain_stop(struct hb_consumer *c)
+{
+    uint64_t count;
+    ssize_t r = read(c->stop_fd, &count, sizeof count);
+    (void)r;
+}
+
+void hb_consumer_stats(const struct hb_consumer *c, struct hb_consumer_stats *out)
+{
+    *out = c->stats;
+}
+
+bool consumer_passes(int status)
+{
+    return status == HB_RPC_UNAVAILABLE || status == HB_RPC_DEADLINE_EXCEEDED;
+}
+
+/* A server that starts anew knows no consumer any more: so each new connection registers. */
+static void forget(struct hb_consumer *c)
+{
+    free(c->id);
+    c->id = NULL;
+}
+
+static int enroll(struct hb_consumer *c, struct hb_rpc_error *e)
+{
+    if (c->id != NULL)
+        return HB_RPC_OK;
+    HarbingerRpc__RegisterConsumerRequest request = HARBINGER_RPC__REGISTER_CONSUMER_REQUEST__INIT;
+    ProtobufCMessage *answer;
+    int status = peer_unary(c->peer, "RegisterConsumer", &request.base,
+                            &harbinger_rpc__register_consumer_response__descriptor,
+                            peer_now() + peer_timeout(c->peer), &answer, e);
+    if (status != HB_RPC_OK)
+        return status;
+    c->id = strdup(((HarbingerRpc__RegisterConsumerResponse *)answer)->consumer_id);
+    protobuf_c_message_free_unpacked(answer, NULL);
+    return c->id != NULL ? HB_RPC_OK : HB_RPC_RESOURCE_EXHAUSTED;
+}
+
+/* ---- one message ---- */
+
+static bool take_headers(struct hb_consumer *c, const HarbingerRpc__PulledMessage *m)
+{
+    if (m->n_headers > c->n_headers) {
+        struct hb_header *more = realloc(c->headers, m->n_headers * sizeof *more);
+        if (more == NULL)
+            return false;
+        c->headers = more;
+        c->n_headers = m->n_headers;
+    }
+    for (size_t i = 0; i < m->n_headers; i++)
+        c->headers[i] = (struct hb_header){m->headers[i]->key, m->headers[i]->value};
+    return true;
+}
+
+void consumer_handle(struct hb_consumer *c, const HarbingerRpc__PulledMessage *m,
+                     struct handled *out)
+{
+    *out = (struct handled){.message_id = m->message_id, .token = m->attempt_token};
+    struct hb_incoming in = {.id = m->message_id,
+                             .payload = m->payload.data,
+                             .n_payload = m->payload.len,
+                             .lease_ms = m->lease_duration_ms};
+    mono_t started_at = peer_now();
+    if (take_headers(c, m)) {
+        in.headers = c->headers;
+        in.n_headers = m->n_headers;
+        out->ok = c->options.handle(c->options.ctx, &in, out->reason);
+    } else {
+        snprintf(out->reason, sizeof out->reason, "out of memory");
+    }
+    out->duration_ms = mono_to_ms(peer_now() - started_at);
+    if (out->ok)
+        c->stats.handled++;
+    else
+        c->stats.failed++;
+}
+
+/* ---- pulls ---- */
+
+static int settle_once(struct hb_consumer *c, struct handled *h, struct hb_rpc_error *e)
+{
+    mono_t until = peer_now() + peer_timeout(c->peer);
+    ProtobufCMessage *answer;
+    int status;
+    if (h->ok) {
+        HarbingerRpc__AckRequest r = HARBINGER_RPC__ACK_REQUEST__INIT;
+        r.consumer_id = c->id;
+        r.message_id = h->message_id;
+        r.attempt_token = h->token;
+        r.processing_time_ms = (int64_t)floor(h->duration_ms);
+        r.duration_case = HARBINGER_RPC__ACK_REQUEST__DURATION_DURATION_MS;
+        r.duration_ms = h->duration_ms;
+        status = peer_unary(c->peer, "Ack", &r.base, &harbinger_rpc__ack_response__descriptor,
+                            until, &answer, e);
+    } else {
+        HarbingerRpc__NackRequest r = HARBINGER_RPC__NACK_REQUEST__INIT;
+        r.consumer_id = c->id;
+        r.message_id = h->message_id;
+        r.attempt_token = h->token;
+        r.processing_time_ms = (int64_t)floor(h->duration_ms);
+        r.duration_case = HARBINGER_RPC__NACK_REQUEST__DURATION_DURATION_MS;
+        r.duration_ms = h->duration_ms;
+        r.reason = h->reason;
+        status = peer_unary(c->peer, "Nack", &r.base, &harbinger_rpc__nack_response__descriptor,
+                            until, &answer, e);
+    }
+    if (status == HB_RPC_OK)
+        protobuf_c_message_free_unpacked(answer, NULL);
+    return status;
+}
+
+/* Not to be interrupted by a stop: what was done is to be told. */
+static int settle(struct hb_consumer *c, struct handled *h, struct hb_rpc_error *e)
+{
+    int status = HB_RPC_OK;
+    peer_set_wake(c->peer, -1);
+    for (int i = 0; i < SETTLE_TRIES; i++) {
+        if (i > 0) {
+            peer_sleep(c->peer, i * SETTLE_BACKOFF);
+            c->stats.retried++;
+        }
+        status = settle_once(c, h, e);
+        if (!consumer_passes(status))
+            break;
+    }
+    peer_set_wake(c->peer, c->stop_fd);
+    if (status == HB_RPC_FAILED_PRECONDITION) {
+        c->stats.lease_lost++;
+        status = HB_RPC_OK;
+    }
+    return status;
+}
+
+static int pull_once(struct hb_consumer *c, struct hb_rpc_error *e, bool *settling)
+{
+    HarbingerRpc__PullRequest request = HARBINGER_RPC__PULL_REQUEST__INIT;
+    request.consumer_id = c->id;
+    request.timeout_ms = c->options.pull_timeout_ms;
+    ProtobufCMessage *answer;
+    mono_t until = peer_now() + c->options.pull_timeout_ms * MONO_MS + PULL_GRACE;
+    *settling = false;
+    int status = peer_unary(c->peer, "Pull", &request.base,
+                            &harbinger_rpc__pull_response__descriptor, until, &answer, e);
+    if (status != HB_RPC_OK)
+        return status;
+    const HarbingerRpc__PullResponse *r = (HarbingerRpc__PullResponse *)answer;
+    if (!r->timed_out && r->message != NULL) {
+        struct handled h;
+        *settling = true;
+        consumer_handle(c, r->message, &h);
+        status = settle(c, &h, e);
+    }
+    protobuf_c_message_free_unpacked(answer, NULL);
+    return status;
+}
+
+/* ---- the loop ---- */
+
+bool consumer_should_stop(const struct hb_consumer *c)
+{
+    struct pollfd stop = {.fd = c->stop_fd, .events = POLLIN};
+    return poll(&stop, 1, 0) > 0;
+}
+
+static int run_once(struct hb_consumer *c, struct hb_rpc_error *e, bool *settling)
+{
+    *settling = false;
+    int status = enroll(c, e);
+    if (status != HB_RPC_OK)
+        return status;
+    return c->options.credit > 0 ? work_run(c, e) : pull_once(c, e, settling);
+}
+
+int hb_consumer_run(struct hb_consumer *c, struct hb_rpc_error *error)
+{
+    struct hb_rpc_error own, *e = error != NULL ? error : &own;
+    peer_set_wake(c->peer, c->stop_fd);
+    int status = HB_RPC_OK;
+    while (!consumer_should_stop(c)) {
+        bool settling;
+        status = run_once(c, e, &settling);
+        if (status == HB_RPC_OK || (status == HB_RPC_CANCELLED && consumer_should_stop(c)))
+            continue;
+        if (settling || !consumer_passes(status))
+            return status;
+        c->stats.pull_errors++;
+        forget(c);
+        peer_sleep(c->peer, PULL_BACKOFF);
+    }
+    drain_stop(c);
+    return HB_RPC_OK;
+}
