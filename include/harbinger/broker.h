@@ -200,6 +200,9 @@ HB_API int hb_broker_submit(struct hb_broker *b, const struct hb_submission *s, 
  * UNKNOWN when it is in flight. */
 HB_API int hb_broker_withdraw(struct hb_broker *b, struct hb_message *message);
 
+/* Whether it waits: no consumer has it now. */
+HB_API bool hb_broker_waits(const struct hb_message *message);
+
 /* ---- out ---- */
 
 struct hb_delivery {

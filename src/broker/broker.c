@@ -197,6 +197,11 @@ int hb_broker_withdraw(struct hb_broker *b, struct hb_message *m)
     return HB_BROKER_OK;
 }
 
+bool hb_broker_waits(const struct hb_message *m)
+{
+    return m->state == RECORD_WAITING;
+}
+
 /* ---- out ---- */
 
 /* A selected message that has expired was served to nobody: its charge is given back before it

@@ -50,8 +50,31 @@ START_TEST(a_message_is_submitted_pulled_and_acknowledged)
 }
 END_TEST
 
+/* An owner sees whether somebody has begun with its message, and takes back only what waits. */
+START_TEST(an_owned_message_waits_until_it_is_pulled)
+{
+    struct hb_broker_options o = defaults();
+    struct hb_broker *b = with(&o);
+    struct hb_submission s = message("");
+    struct hb_message *m;
+    struct hb_delivery d;
+    s.owner = &o;
+    ck_assert_int_eq(hb_broker_submit(b, &s, 0, NULL, &m), HB_BROKER_OK);
+    ck_assert(hb_broker_waits(m));
+    ck_assert_int_eq(hb_broker_pull(b, 1, 1, &d), HB_BROKER_OK);
+    ck_assert(!hb_broker_waits(m));
+    ck_assert_int_eq(hb_broker_withdraw(b, m), HB_BROKER_UNKNOWN);
+    struct hb_settlement failed = settlement_of(&d, 1);
+    ck_assert_int_eq(hb_broker_nack(b, &failed, 2), HB_BROKER_OK);
+    ck_assert(hb_broker_waits(m));
+    ck_assert_int_eq(hb_broker_withdraw(b, m), HB_BROKER_OK);
+    hb_broker_free(b);
+}
+END_TEST
+
 Suite *suite(void)
 {
-    const TTest *const tests[] = {a_message_is_submitted_pulled_and_acknowledged, NULL};
+    const TTest *const tests[] = {a_message_is_submitted_pulled_and_acknowledged,
+                                  an_owned_message_waits_until_it_is_pulled, NULL};
     return suite_of("broker", tests);
 }
