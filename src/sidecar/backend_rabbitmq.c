@@ -8,6 +8,7 @@
 #include "sidecar/dispatch.h"
 #include "sidecar/loop.h"
 #include "sidecar/outgoing.h"
+#include "sidecar/parking.h"
 
 #include <event2/event.h>
 #include <inttypes.h>
@@ -16,9 +17,8 @@
 #include <string.h>
 
 /* Delays of 1..2 s at first, 15..30 s in the end. */
-#define RETRY_MIN     (2 * MONO_S)
-#define RETRY_MAX     (30 * MONO_S)
-#define PARKING_RETRY (30 * MONO_S)
+#define RETRY_MIN (2 * MONO_S)
+#define RETRY_MAX (30 * MONO_S)
 
 /* An error that ends the whole connection may be anybody's, or RabbitMQ's own: parked is who was
  * alone with it so often. */
@@ -37,19 +37,18 @@ struct backend_rabbitmq {
     const struct log_sink *log;
     struct backend_rabbitmq_options options;
     struct publisher *main;   /* the window */
-    struct publisher *single; /* suspects and parking, one at a time */
-    struct event *retry, *parking_retry;
+    struct publisher *single; /* suspects, one at a time */
+    struct parking *parking;
+    struct event *retry;
     struct sm sm;
     struct rng rng;
     struct backoff backoff; /* of the destination */
     char why[448];          /* of the pause */
     bool draining;
     struct list all;
-    struct list resend; /* for `main`, oldest first */
-    struct list later;  /* returned by a named exchange; to `resend` when the retry timer fires */
-    struct list
-        suspects;      /* for `single`: to be published, or parked when they have a parked_reason */
-    struct list stuck; /* could not be parked; to `suspects` when the parking timer fires */
+    struct list resend;   /* for `main`, oldest first */
+    struct list later;    /* returned by a named exchange; to `resend` when the retry timer fires */
+    struct list suspects; /* for `single` */
     struct buf props;
     struct backend_rabbitmq_stats stats;
 };
@@ -94,62 +93,31 @@ static bool has_exchange(const struct backend_rabbitmq *b)
     return b->options.conf->work.exchange[0] != '\0';
 }
 
-static struct text destination_exchange(const struct backend_rabbitmq *b, const struct dispatch *d)
-{
-    return text_of(d->parked_reason != NULL ? "" : b->options.conf->work.exchange);
-}
-
-static struct text destination_key(const struct backend_rabbitmq *b, const struct dispatch *d)
-{
-    if (d->parked_reason != NULL)
-        return text_of(b->options.conf->parked.queue);
-    return has_exchange(b) ? d->held->message->routing_key : text_of(b->options.conf->work.queue);
-}
-
-static int publish_as(struct backend_rabbitmq *b, struct publisher *p, struct dispatch *d,
-                      enum outgoing_form form)
+/* 0, or PUBLISHER_FULL, PUBLISHER_DOWN, PUBLISHER_TOO_BIG, ERR_NOMEM, ERR_INVALID. */
+static int publish(struct backend_rabbitmq *b, struct publisher *p, struct dispatch *d)
 {
     const struct conf *conf = b->options.conf;
+    enum outgoing_form form;
     struct outgoing o = {
         .message = d->held->message,
         .id = dispatch_id(d),
         .key = dispatch_key(d),
         .reason = d->reason,
         .level = d->level,
-        .priority =
-            d->keep_priority || d->parked_reason != NULL ? -1 : (int)conf_priority(conf, d->level),
-        /* Parked may be just what RabbitMQ refuses to take under that name. */
-        .impersonate = conf->work.impersonate && d->parked_reason == NULL,
-        .add_address = !has_exchange(b) || d->parked_reason != NULL,
-        .parked_reason = d->parked_reason,
+        .priority = d->keep_priority ? -1 : (int)conf_priority(conf, d->level),
+        .impersonate = conf->work.impersonate,
+        .add_address = !has_exchange(b),
     };
-    buf_reset(&b->props);
-    int r = outgoing_props(&o, form, &b->props);
-    if (r < 0)
-        return r;
-    bool has_id = form == OUTGOING_WHOLE && !o.message->props.opaque;
-    struct publish what = {
-        .exchange = destination_exchange(b, d),
-        .routing_key = destination_key(b, d),
-        .props = {b->props.p, b->props.n},
-        .body = o.message->body,
-        .token = has_id ? o.id : (struct text){NULL, 0},
+    struct outgoing_target to = {
+        .exchange = text_of(conf->work.exchange),
+        .routing_key = has_exchange(b) ? d->held->message->routing_key : text_of(conf->work.queue),
         .cookie = d,
     };
-    return publisher_publish(p, &what);
-}
-
-/* 0, or PUBLISHER_FULL, PUBLISHER_DOWN, PUBLISHER_TOO_BIG, ERR_NOMEM, ERR_INVALID. */
-static int publish(struct backend_rabbitmq *b, struct publisher *p, struct dispatch *d)
-{
-    int r = PUBLISHER_TOO_BIG;
-    int form;
-    for (form = OUTGOING_WHOLE; form < OUTGOING_N_FORMS && r == PUBLISHER_TOO_BIG; form++)
-        r = publish_as(b, p, d, (enum outgoing_form)form);
+    int r = outgoing_publish(p, &o, &to, &b->props, &form);
     if (r == 0) {
         list_remove(&d->lane);
         b->stats.published++;
-        b->stats.without_headers += form > OUTGOING_WHOLE + 1;
+        b->stats.without_headers += form > OUTGOING_WHOLE;
     }
     return r;
 }
@@ -204,22 +172,12 @@ static void destination_works(struct backend_rabbitmq *b)
     log_event(b->log, LOG_INFO, "work.resumed", "queue=" LOG_Q, b->options.conf->work.queue);
 }
 
-/* Short of memory for the reason it goes singly once more, and is refused and parked then. */
 static void park(struct backend_rabbitmq *b, struct dispatch *d, const char *reason)
 {
-    free(d->parked_reason);
-    d->parked_reason = strdup(reason);
-    wait_in(b, &b->suspects, d);
-}
-
-static void parking_failed(struct backend_rabbitmq *b, struct dispatch *d, const char *why)
-{
-    b->stats.parking_failed++;
-    log_event(b->log, LOG_ERROR, "parking.failed",
-              "queue=" LOG_Q " id=%.*s reason=" LOG_Q " parked_for=" LOG_Q,
-              b->options.conf->parked.queue, (int)d->n_id, d->text, why, d->parked_reason);
-    arm(b->parking_retry, PARKING_RETRY);
-    wait_in(b, &b->stuck, d);
+    if (!drop_if_useless(b, d, loop_now())) {
+        list_remove(&d->lane);
+        parking_put(b->parking, &d->parking, reason);
+    }
 }
 
 /* Behind a named exchange one message's routing key may be what leads nowhere, or what we may not
@@ -263,15 +221,8 @@ static void on_confirmed(void *ctx, void *cookie)
 {
     struct backend_rabbitmq *b = ctx;
     struct dispatch *d = cookie;
-    if (d->parked_reason != NULL) {
-        b->stats.parked++;
-        log_event(b->log, LOG_WARN, "parked", "queue=" LOG_Q " id=%.*s key=%.*s reason=" LOG_Q,
-                  b->options.conf->parked.queue, (int)d->n_id, d->text, (int)d->n_key,
-                  dispatch_key(d).p, d->parked_reason);
-    } else {
-        b->stats.confirmed++;
-        destination_works(b);
-    }
+    b->stats.confirmed++;
+    destination_works(b);
     dispatch_settle(d, HELD_ACK);
 }
 
@@ -284,9 +235,7 @@ static void on_returned(void *ctx, void *cookie, uint16_t code, struct text why)
     char text[200];
     b->stats.returned++;
     snprintf(text, sizeof text, "returned (%u): %.*s", code, (int)why.n, why.p);
-    if (d->parked_reason != NULL) {
-        parking_failed(b, d, text);
-    } else if (!has_exchange(b)) {
+    if (!has_exchange(b)) {
         destination_failed(b, text);
         wait_in(b, &b->resend, d);
     } else {
@@ -299,10 +248,6 @@ static void on_nacked(void *ctx, void *cookie)
     struct backend_rabbitmq *b = ctx;
     struct dispatch *d = cookie;
     b->stats.nacked++;
-    if (d->parked_reason != NULL) {
-        parking_failed(b, d, "nacked: the queue is full or failed");
-        return;
-    }
     destination_failed(b, "nacked: the queue is full or failed");
     wait_in(b, &b->resend, d);
 }
@@ -325,8 +270,6 @@ static void on_single_lost(void *ctx, void *cookie, const struct loss *why)
     bool blamed = of_message || of_destination;
     if (!blamed || (why->kind == LOSS_CONNECTION && ++d->n_blamed < MAX_BLAMES)) {
         wait_in(b, &b->suspects, d);
-    } else if (d->parked_reason != NULL) {
-        parking_failed(b, d, text);
     } else if (of_destination) {
         destination_failed(b, text);
         wait_in(b, &b->resend, d);
@@ -368,10 +311,7 @@ static bool publish_head(struct backend_rabbitmq *b, struct publisher *p, struct
         return false;
     if (r == 0)
         return true;
-    if (d->parked_reason != NULL)
-        parking_failed(b, d, "its headers do not fit into a frame of amqp.frame_max");
-    else
-        park(b, d, "its headers do not fit into a frame of amqp.frame_max");
+    park(b, d, "its headers do not fit into a frame of amqp.frame_max");
     return true;
 }
 
@@ -412,11 +352,14 @@ static void on_retry(evutil_socket_t fd, short what, void *ctx)
     pump(b);
 }
 
-static void on_parking_retry(evutil_socket_t fd, short what, void *ctx)
+static void on_parked(void *ctx, struct parking_job *job)
 {
-    struct backend_rabbitmq *b = ctx;
-    lane_move_all(&b->stuck, &b->suspects);
-    pump(b);
+    dispatch_settle(LIST_ENTRY(job, struct dispatch, parking), HELD_ACK);
+}
+
+static bool parking_is_useless(void *ctx, struct parking_job *job)
+{
+    return drop_if_useless(ctx, LIST_ENTRY(job, struct dispatch, parking), loop_now());
 }
 
 static int submit(struct backend *port, void *message, const struct ticket *ticket)
@@ -470,7 +413,12 @@ static int open_publishers(struct backend_rabbitmq *b, struct link *l)
     o.window_messages = 1;
     o.on_lost = on_single_lost;
     o.on_down = NULL;
-    return publisher_new(l, &o, &b->single);
+    r = publisher_new(l, &o, &b->single);
+    if (r < 0)
+        return r;
+    struct parking_options parking = {
+        .conf = conf, .done = on_parked, .useless = parking_is_useless, .ctx = b};
+    return parking_new(l, b->log, &parking, &b->parking);
 }
 
 int backend_rabbitmq_new(struct link *l, const struct log_sink *log,
@@ -489,10 +437,8 @@ int backend_rabbitmq_new(struct link *l, const struct log_sink *log,
     list_init(&b->resend);
     list_init(&b->later);
     list_init(&b->suspects);
-    list_init(&b->stuck);
     b->retry = evtimer_new(link_base(l), on_retry, b);
-    b->parking_retry = evtimer_new(link_base(l), on_parking_retry, b);
-    int r = b->retry == NULL || b->parking_retry == NULL ? ERR_NOMEM : open_publishers(b, l);
+    int r = b->retry == NULL ? ERR_NOMEM : open_publishers(b, l);
     if (r < 0) {
         backend_rabbitmq_free(b);
         return r;
@@ -507,13 +453,12 @@ void backend_rabbitmq_free(struct backend_rabbitmq *b)
         return;
     publisher_free(b->main);
     publisher_free(b->single);
+    parking_free(b->parking);
     b->draining = true;
     while (!list_empty(&b->all))
         dispatch_settle(LIST_ENTRY(list_first(&b->all), struct dispatch, all), HELD_REQUEUE);
     if (b->retry != NULL)
         event_free(b->retry);
-    if (b->parking_retry != NULL)
-        event_free(b->parking_retry);
     buf_fini(&b->props);
     free(b);
 }
@@ -525,9 +470,10 @@ struct backend *backend_rabbitmq_port(struct backend_rabbitmq *b)
 
 void backend_rabbitmq_drop_stale(struct backend_rabbitmq *b)
 {
-    struct list *const lanes[] = {&b->resend, &b->later, &b->suspects, &b->stuck};
+    struct list *const lanes[] = {&b->resend, &b->later, &b->suspects};
     for (size_t i = 0; i < ARRAY_SIZE(lanes); i++)
         lane_drop_useless(b, lanes[i], loop_now());
+    parking_drop_useless(b->parking);
 }
 
 void backend_rabbitmq_drain(struct backend_rabbitmq *b)
@@ -548,9 +494,14 @@ const char *backend_rabbitmq_reason(const struct backend_rabbitmq *b)
 
 void backend_rabbitmq_stats(const struct backend_rabbitmq *b, struct backend_rabbitmq_stats *out)
 {
+    struct parking_stats parking;
+    parking_stats(b->parking, &parking);
     *out = b->stats;
+    out->without_headers += parking.without_headers;
+    out->parked = parking.parked;
+    out->parking_failed = parking.failed;
     out->n_resend = lane_count(&b->resend) + lane_count(&b->later);
-    out->n_suspects = lane_count(&b->suspects);
-    out->n_stuck = lane_count(&b->stuck);
+    out->n_suspects = lane_count(&b->suspects) + parking.n_waiting;
+    out->n_stuck = parking.n_stuck;
     out->unconfirmed = publisher_pending(b->main) + publisher_pending(b->single);
 }

@@ -19,6 +19,14 @@ struct dispatch *dispatch_new(struct list *all, struct held *h, const struct tic
     memcpy(d->text, t->id.p, t->id.n);
     memcpy(d->text + t->id.n, t->key.p, t->key.n);
     list_init(&d->lane);
+    d->parking = (struct parking_job){
+        .held = h,
+        .id = dispatch_id(d),
+        .key = dispatch_key(d),
+        .level_reason = t->reason,
+        .level = t->level,
+    };
+    list_init(&d->parking.lane);
     list_push_back(all, &d->all);
     return d;
 }
@@ -27,7 +35,7 @@ void dispatch_free(struct dispatch *d)
 {
     list_remove(&d->lane);
     list_remove(&d->all);
-    free(d->parked_reason);
+    parking_forget(&d->parking);
     free(d);
 }
 

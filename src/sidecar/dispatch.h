@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "port/backend.h"
 #include "sidecar/held.h"
+#include "sidecar/parking.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,7 +27,7 @@ struct dispatch {
     uint64_t
         refused_at;    /* count of confirms when it was last refused by itself, plus 1; 0: never */
     unsigned n_blamed; /* times that the connection broke while it was alone on its channel */
-    char *parked_reason; /* NULL unless it is to be parked; owned */
+    struct parking_job parking;
     size_t n_id, n_key;
     char text[]; /* id, then key */
 };

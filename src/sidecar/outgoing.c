@@ -21,11 +21,14 @@ int outgoing_props(const struct outgoing *o, enum outgoing_form form, struct buf
     struct text user_id = props_text(props, PROP_USER_ID);
     if (form == OUTGOING_WHOLE) {
         struct header cc;
-        add[n++] = header_text(OUTGOING_ID, o->id);
+        if (o->id.n > 0)
+            add[n++] = header_text(OUTGOING_ID, o->id);
         if (o->key.n > 0)
             add[n++] = header_text(OUTGOING_KEY, o->key);
-        add[n++] = header_int32(OUTGOING_LEVEL, o->level, level);
-        add[n++] = header_text(OUTGOING_REASON, text_of(o->reason));
+        if (o->reason != NULL) {
+            add[n++] = header_int32(OUTGOING_LEVEL, o->level, level);
+            add[n++] = header_text(OUTGOING_REASON, text_of(o->reason));
+        }
         if (o->add_address) {
             add[n++] = header_text(OUTGOING_EXCHANGE, o->message->exchange);
             add[n++] = header_text(OUTGOING_ROUTING_KEY, o->message->routing_key);
@@ -49,4 +52,36 @@ int outgoing_props(const struct outgoing *o, enum outgoing_form form, struct buf
         .n_add = n,
     };
     return props_edit(props, &edit, out);
+}
+
+static int publish_as(struct publisher *p, const struct outgoing *o,
+                      const struct outgoing_target *to, struct buf *scratch,
+                      enum outgoing_form form)
+{
+    buf_reset(scratch);
+    int r = outgoing_props(o, form, scratch);
+    if (r < 0)
+        return r;
+    bool has_id = form == OUTGOING_WHOLE && !o->message->props.opaque && o->id.n > 0;
+    struct publish what = {
+        .exchange = to->exchange,
+        .routing_key = to->routing_key,
+        .props = {scratch->p, scratch->n},
+        .body = o->message->body,
+        .token = has_id ? o->id : (struct text){NULL, 0},
+        .cookie = to->cookie,
+    };
+    return publisher_publish(p, &what);
+}
+
+int outgoing_publish(struct publisher *p, const struct outgoing *o,
+                     const struct outgoing_target *to, struct buf *scratch,
+                     enum outgoing_form *form)
+{
+    int r = PUBLISHER_TOO_BIG;
+    for (int f = OUTGOING_WHOLE; f < OUTGOING_N_FORMS && r == PUBLISHER_TOO_BIG; f++) {
+        *form = (enum outgoing_form)f;
+        r = publish_as(p, o, to, scratch, *form);
+    }
+    return r;
 }

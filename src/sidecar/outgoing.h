@@ -11,6 +11,7 @@
 #define HARBINGER_SIDECAR_OUTGOING_H
 
 #include "amqp/message.h"
+#include "amqp/publisher.h"
 #include "base/buf.h"
 #include "base/compiler.h"
 #include "base/text.h"
@@ -39,8 +40,8 @@ enum outgoing_form {
 
 struct outgoing {
     const struct message *message;
-    struct text id, key; /* empty key: none is written */
-    const char *reason;  /* why this level */
+    struct text id, key; /* empty ones are not written */
+    const char *reason;  /* why this level; NULL: neither is written */
     unsigned level;
     int priority;              /* -1 keeps the producer's */
     bool impersonate;          /* keep user_id */
@@ -50,5 +51,16 @@ struct outgoing {
 
 /* Appends raw properties to `out`. 0, ERR_NOMEM or ERR_INVALID as props_edit. */
 int outgoing_props(const struct outgoing *o, enum outgoing_form form, struct buf *out) MUST_CHECK;
+
+struct outgoing_target {
+    struct text exchange, routing_key;
+    void *cookie; /* of the publisher's callbacks */
+};
+
+/* Publishes in the first form that fits, which is *form then. As publisher_publish, and ERR_INVALID
+ * as outgoing_props. `scratch` is reset. */
+int outgoing_publish(struct publisher *p, const struct outgoing *o,
+                     const struct outgoing_target *to, struct buf *scratch,
+                     enum outgoing_form *form) MUST_CHECK;
 
 #endif
