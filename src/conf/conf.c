@@ -294,9 +294,16 @@ unsigned conf_default_level(const struct conf *c)
     return c->default_level == CONF_LEVEL_AUTO ? c->levels / 2 : (unsigned)c->default_level;
 }
 
+unsigned conf_intake_channels(const struct conf *c)
+{
+    if (c->intake.channels > 0)
+        return c->intake.channels;
+    return c->backend == CONF_BACKEND_HARBINGER ? 8 : 1;
+}
+
 unsigned conf_intake_window(const struct conf *c)
 {
-    return c->intake.channels * c->intake.window;
+    return conf_intake_channels(c) * c->intake.window;
 }
 
 unsigned conf_priority(const struct conf *c, unsigned level)

@@ -36,6 +36,10 @@
 #define CONF_PATH_AUTO  "auto"
 
 enum conf_mode { CONF_MODE_STATIC, CONF_MODE_SHADOW, CONF_MODE_PREDICTIVE };
+enum conf_backend { CONF_BACKEND_RABBITMQ, CONF_BACKEND_HARBINGER };
+enum conf_order { CONF_ORDER_PAPER, CONF_ORDER_FIFO };
+enum conf_pause { CONF_PAUSE_AUTO, CONF_PAUSE_ALWAYS, CONF_PAUSE_NEVER };
+enum conf_dead { CONF_DEAD_DROP_OLDEST, CONF_DEAD_REFUSE };
 enum conf_topology { CONF_TOPOLOGY_DECLARE, CONF_TOPOLOGY_CHECK, CONF_TOPOLOGY_OFF };
 enum conf_respect { CONF_RESPECT_NEVER, CONF_RESPECT_NONZERO, CONF_RESPECT_ALWAYS };
 enum conf_summary { CONF_SUMMARY_MEDIAN, CONF_SUMMARY_P75, CONF_SUMMARY_MEAN };
@@ -48,6 +52,7 @@ enum conf_source_kind {
     CONF_SOURCE_HEADER,
 };
 
+struct hb_broker_options;
 struct hb_predictor_options;
 
 struct conf_texts {
@@ -90,6 +95,7 @@ struct conf_place {
 
 struct conf {
     char *instance; /* "" = the host name */
+    enum conf_backend backend;
     enum conf_mode mode;
     unsigned levels;   /* 1..CONF_MAX_LEVELS */
     int default_level; /* CONF_LEVEL_AUTO or 0..levels-1; conf_default_level resolves it */
@@ -107,10 +113,29 @@ struct conf {
 
     struct {
         char *queue;
-        unsigned channels;
-        unsigned window; /* messages held unacked, each channel */
+        unsigned channels; /* 0 = as the backend wants; conf_intake_channels resolves it */
+        unsigned window;   /* messages held unacked, each channel */
         uint64_t window_bytes;
+        mono_t delivery_timeout; /* RabbitMQ's; 0 = none */
     } intake;
+
+    struct {
+        enum conf_order order;
+        mono_t aging_threshold; /* 0 = no aging */
+        mono_t aging_interval;
+        struct conf_numbers weights; /* empty: strict; else one per level */
+        enum conf_pause pause_when_behind;
+        mono_t ttl; /* 0 = for ever */
+        uint64_t max_attempts;
+        mono_t lease; /* 0 = no limit */
+        bool extendable_leases;
+        mono_t history;
+        uint64_t history_entries;
+        uint64_t batch;
+        uint64_t max_messages, max_bytes; /* 0 = no bound */
+        uint64_t max_dead, max_dead_bytes;
+        enum conf_dead dead_overflow;
+    } broker; /* with the harbinger backend */
 
     struct {
         char *queue;
@@ -245,6 +270,12 @@ unsigned conf_default_level(const struct conf *c);
 
 /* Section `predictor`, levels and default level as the predictor takes them; the seed stays 0. */
 void conf_predictor_options(const struct conf *c, struct hb_predictor_options *out);
+
+/* Section `broker` and levels as the broker takes them; the seed stays 0. */
+void conf_broker_options(const struct conf *c, struct hb_broker_options *out);
+
+/* Channels of the intake. */
+unsigned conf_intake_channels(const struct conf *c);
 
 /* Messages held unacked, all channels together. */
 unsigned conf_intake_window(const struct conf *c);

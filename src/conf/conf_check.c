@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 
+#include <harbinger/broker.h>
 #include <harbinger/predictor.h>
 
 #include <stdio.h>
@@ -96,6 +97,26 @@ static bool check_predictor(const struct conf *c, struct conf_errors *errors)
     return false;
 }
 
+/* The broker's own rules are stricter than the ranges of single options. */
+static bool check_broker(const struct conf *c, struct conf_errors *errors)
+{
+    char why[160], text[256];
+    struct hb_broker_options o;
+    conf_broker_options(c, &o);
+    if (c->broker.weights.n > 0 && c->broker.weights.n != c->levels) {
+        snprintf(text, sizeof text,
+                 "broker.weights: %zu weights for %u levels; expected one for each, or []",
+                 c->broker.weights.n, c->levels);
+        disagree(c, errors, "broker.weights", "levels", text);
+        return false;
+    }
+    if (hb_broker_options_valid(&o, why, sizeof why))
+        return true;
+    snprintf(text, sizeof text, "broker: %s", why);
+    disagree(c, errors, "broker.dead_overflow", "broker.max_dead", text);
+    return false;
+}
+
 /* A queue with two roles would feed the sidecar its own output. */
 static bool check_queues(const struct conf *c, struct conf_errors *errors)
 {
@@ -130,7 +151,7 @@ static bool check_window(const struct conf *c, struct conf_errors *errors)
         return true;
     snprintf(text, sizeof text,
              "intake.window: %u channels of %u messages are more than %u together",
-             c->intake.channels, c->intake.window, CONF_MAX_WINDOW);
+             conf_intake_channels(c), c->intake.window, CONF_MAX_WINDOW);
     disagree(c, errors, "intake.window", "intake.channels", text);
     return false;
 }
@@ -141,6 +162,7 @@ int conf_check(const struct conf *c, struct conf_errors *errors)
     bool durations = check_durations(c, errors);
     bool queues = check_queues(c, errors);
     bool window = check_window(c, errors);
+    bool broker = check_broker(c, errors);
     bool predictor = check_predictor(c, errors);
-    return levels && durations && queues && window && predictor ? 0 : ERR_CONFIG;
+    return levels && durations && queues && window && broker && predictor ? 0 : ERR_CONFIG;
 }

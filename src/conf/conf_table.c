@@ -4,6 +4,10 @@
 #include <string.h>
 
 static const char *const mode_names[] = {"static", "shadow", "predictive", NULL};
+static const char *const backend_names[] = {"rabbitmq", "harbinger", NULL};
+static const char *const order_names[] = {"paper", "fifo", NULL};
+static const char *const pause_names[] = {"auto", "always", "never", NULL};
+static const char *const dead_names[] = {"drop_oldest", "refuse_submits", NULL};
 static const char *const topology_names[] = {"declare", "check", "off", NULL};
 static const char *const respect_names[] = {"never", "nonzero", "always", NULL};
 static const char *const summary_names[] = {"median", "p75", "mean", NULL};
@@ -24,6 +28,9 @@ static const char *const log_names[] = {"error", "warning", "info", "debug", NUL
 static const struct conf_option rows[] = {
     {ROW("instance", TEXT, instance, ""), .syntax = CONF_S_INSTANCE, .example = "sidecar-1",
      HELP("Name of this replica in message ids, connection names and the log; \"\" = the host name.")},
+    {ROW("backend", ENUM, backend, "rabbitmq"), .names = backend_names,
+     HELP("Who orders the messages: rabbitmq = a priority queue, the level becomes the priority; harbinger = the "
+          "broker inside, which holds the intake's deliveries until a worker has handled them.")},
     {ROW("mode", ENUM, mode, "predictive"), .names = mode_names, R,
      HELP("How a message gets its level: static = from the table below, shadow = default_level while predictions "
           "are only recorded, predictive = from the prediction.")},
@@ -54,12 +61,16 @@ static const struct conf_option rows[] = {
 
     {ROW("intake.queue", TEXT, intake.queue, "harbinger.intake"), .syntax = CONF_S_NAME, MINIMAL,
      HELP("Queue that producers publish to.")},
-    {ROW("intake.channels", UNSIGNED, intake.channels, "1"), RANGE("1", "32"),
-     HELP("Channels that consume. What is held long and acked in any order costs RabbitMQ less on several channels.")},
+    {ROW("intake.channels", UNSIGNED, intake.channels, "0"), RANGE("0", "32"),
+     HELP("Channels that consume: what is held long and acked in any order costs RabbitMQ less on several. 0 = 8 with "
+          "the harbinger backend, else 1.")},
     {ROW("intake.window", UNSIGNED, intake.window, "500"), RANGE("1", "65535"),
      HELP("Messages held unacked at a time on each channel; at most 200000 on all of them.")},
     {ROW("intake.window_bytes", SIZE, intake.window_bytes, "16MiB"), RANGE("4KiB", "4GiB"),
      HELP("Bytes of bodies held at a time; one larger message still passes alone.")},
+    {ROW("intake.delivery_timeout", DURATION, intake.delivery_timeout, "30min"), RANGE("0", "365d"),
+     HELP("RabbitMQ's consumer_timeout. The harbinger backend gives what waits for longer than a third of it back to "
+          "a classic intake and takes it again; 0 = never.")},
 
     {ROW("work.queue", TEXT, work.queue, "harbinger.work"), .syntax = CONF_S_NAME, MINIMAL,
      HELP("Priority queue that workers consume from.")},
@@ -71,6 +82,41 @@ static const struct conf_option rows[] = {
      HELP("When a message that came with a priority keeps it.")},
     {ROW("work.impersonate", BOOL, work.impersonate, "false"),
      HELP("Keep the property user_id; the sidecar's RabbitMQ user must have the tag impersonator.")},
+
+    {ROW("broker.order", ENUM, broker.order, "paper"), .names = order_names,
+     HELP("Which waiting message is next: paper = by level, with aging and weights; fifo = by arrival.")},
+    {ROW("broker.aging_threshold", DURATION, broker.aging_threshold, "5s"), RANGE("0", "365d"),
+     HELP("A message that waited so long moves one level up; 0 = no aging.")},
+    {ROW("broker.aging_interval", DURATION, broker.aging_interval, "500ms"), RANGE("1ms", "365d"),
+     HELP("Time between two looks for such messages.")},
+    {ROW("broker.weights", NUMBERS, broker.weights, "[]"), RANGE("1", "1000"), .example = "[8, 3, 1]",
+     HELP("Share of worker time for each level, shortest work first; [] = the shortest always goes first.")},
+    {ROW("broker.pause_when_behind", ENUM, broker.pause_when_behind, "auto"), .names = pause_names,
+     HELP("Whether aging waits while the level above is behind with promoted messages; auto = with weights.")},
+    {ROW("broker.ttl", DURATION, broker.ttl, "0"), RANGE("0", "365d"),
+     HELP("A message without an expiration of its own is parked when it was not handled for so long; 0 = never.")},
+    {ROW("broker.max_attempts", U64, broker.max_attempts, "3"), RANGE("1", "1000000"),
+     HELP("A message is parked when this many attempts at it have failed.")},
+    {ROW("broker.lease", DURATION, broker.lease, "30s"), RANGE("0", "365d"),
+     HELP("Time that a worker has for a message; then the attempt has failed. 0 = no limit.")},
+    {ROW("broker.extendable_leases", BOOL, broker.extendable_leases, "false"),
+     HELP("Whether a worker may have its lease begin anew.")},
+    {ROW("broker.history", DURATION, broker.history, "60s"), RANGE("0", "365d"),
+     HELP("How long a settlement is remembered, so that its repetition is answered as the first.")},
+    {ROW("broker.history_entries", U64, broker.history_entries, "10000"), RANGE("1", "16777216"),
+     HELP("How many are.")},
+    {ROW("broker.batch", U64, broker.batch, "256"), RANGE("1", "1048576"),
+     HELP("The most leases, expired messages or promotions handled in one go.")},
+    {ROW("broker.max_messages", U64, broker.max_messages, "1000000"), RANGE("0", "4294967295"),
+     HELP("Messages in the broker, those of the intake included; 0 = no bound.")},
+    {ROW("broker.max_bytes", SIZE, broker.max_bytes, "256MiB"), RANGE("0", "1024GiB"),
+     HELP("Bytes of those that clients have submitted; 0 = no bound. The intake has its own.")},
+    {ROW("broker.max_dead", U64, broker.max_dead, "10000"), RANGE("0", "4294967295"),
+     HELP("Dead letters kept of those that clients have submitted; the intake's are parked.")},
+    {ROW("broker.max_dead_bytes", SIZE, broker.max_dead_bytes, "64MiB"), RANGE("0", "1024GiB"),
+     HELP("Their bytes.")},
+    {ROW("broker.dead_overflow", ENUM, broker.dead_overflow, "drop_oldest"), .names = dead_names,
+     HELP("What happens when there are more.")},
 
     {ROW("parked.queue", TEXT, parked.queue, "harbinger.parked"), .syntax = CONF_S_NAME,
      HELP("Queue for messages that RabbitMQ refuses, with the reason in a header.")},
@@ -153,6 +199,7 @@ static const struct {
     {"amqp", "The connection to RabbitMQ."},
     {"intake", "Where messages come from."},
     {"work", "Where messages go."},
+    {"broker", "The harbinger backend's order of service, attempts and bounds."},
     {"parked", "Where messages go that nobody can take."},
     {"reports", "What workers say about finished jobs."},
     {"key", "What makes two messages the same kind of work. A source is user_id, app_id, type (of the work) or "

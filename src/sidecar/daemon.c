@@ -63,7 +63,10 @@ static void start_draining(struct daemon *d, const char *why)
         return;
     }
     sm_move(&d->sm, DAEMON_DRAINING);
-    backend_rabbitmq_drain(d->backend);
+    if (d->harbinger != NULL)
+        backend_harbinger_drain(d->harbinger);
+    else
+        backend_rabbitmq_drain(d->rabbitmq);
     intake_drain(d->intake);
 }
 
@@ -131,35 +134,56 @@ static void on_room(void *ctx)
 static void on_intake_lost(void *ctx)
 {
     struct daemon *d = ctx;
-    backend_rabbitmq_drop_stale(d->backend);
+    backend_rabbitmq_drop_stale(d->rabbitmq);
 }
 
 static int submit(void *ctx, struct held *h, const struct job *job, mono_t now)
 {
     struct daemon *d = ctx;
-    return flow_submit(d->flow, backend_rabbitmq_port(d->backend), h, job, now);
+    return flow_submit(d->flow, backend_rabbitmq_port(d->rabbitmq), h, job, now);
 }
 
-int daemon_start_running(struct daemon *d)
+static int start_intake(struct daemon *d)
 {
-    struct intake_options intake = {
+    struct intake_sink rabbitmq = {.submit = submit, .ctx = d};
+    struct intake_options o = {
         .queue = d->conf.intake.queue,
-        .channels = d->conf.intake.channels,
+        .channels = conf_intake_channels(&d->conf),
         .window = (uint16_t)d->conf.intake.window,
         .window_bytes = d->conf.intake.window_bytes,
-        .sink = {.submit = submit, .ctx = d},
+        .sink = d->harbinger != NULL ? backend_harbinger_sink(d->harbinger) : rabbitmq,
         .on_lost = on_intake_lost,
         .on_idle = on_idle,
         .ctx = d,
     };
-    int r = intake_new(d->consume, &intake, &d->intake);
+    return intake_new(d->consume, &o, &d->intake);
+}
+
+/* RabbitMQ's limit holds for classic and quorum queues, and a quorum queue counts what is given back
+ * against its delivery limit. Where the type is not known the safe side is to renew nothing: then the
+ * channel is closed, and everything comes again and is recognised. */
+void daemon_intake_is(struct daemon *d, enum topology_queue_type type)
+{
+    bool renewed = d->harbinger != NULL && type == TOPOLOGY_CLASSIC;
+    mono_t age = renewed ? d->conf.intake.delivery_timeout / 3 : 0;
+    if (d->intake == NULL || d->harbinger == NULL || age == d->renew_after)
+        return;
+    d->renew_after = age;
+    intake_renew_after(d->intake, age);
+    log_event(log_of(d), LOG_INFO, "intake.renewal", "queue=" LOG_Q " after_s=%.1f",
+              d->conf.intake.queue, (double)age / (double)MONO_S);
+}
+
+int daemon_start_running(struct daemon *d)
+{
+    int r = start_intake(d);
     if (r == 0)
         r = reports_new(d->consume, log_of(d), d->conf.reports.queue, d->flow, &d->reports);
     if (r < 0)
         return r;
     sm_move(&d->sm, DAEMON_RUNNING);
     log_event(log_of(d), LOG_INFO, "ready", "instance=" LOG_Q " intake=" LOG_Q " work=" LOG_Q,
-              d->instance, d->conf.intake.queue, d->conf.work.queue);
+              d->instance, d->conf.intake.queue, d->harbinger != NULL ? "" : d->conf.work.queue);
     sd_notify_state("READY=1");
     return 0;
 }
@@ -168,12 +192,22 @@ int daemon_start_running(struct daemon *d)
 
 /* Something is missing at RabbitMQ: under `declare` it is made again, but not in a race with
  * whoever deletes it. */
+static bool backend_in_trouble(const struct daemon *d)
+{
+    if (d->harbinger != NULL) {
+        struct backend_harbinger_stats s;
+        backend_harbinger_stats(d->harbinger, &s);
+        return s.parking.n_stuck > 0;
+    }
+    struct backend_rabbitmq_stats s;
+    backend_rabbitmq_stats(d->rabbitmq, &s);
+    return s.n_stuck > 0 || backend_rabbitmq_reason(d->rabbitmq)[0] != '\0';
+}
+
 static void heal(struct daemon *d)
 {
-    struct backend_rabbitmq_stats s;
-    backend_rabbitmq_stats(d->backend, &s);
-    bool in_trouble = !intake_is_up(d->intake) || !reports_is_up(d->reports) || s.n_stuck > 0 ||
-                      backend_rabbitmq_reason(d->backend)[0] != '\0';
+    bool in_trouble =
+        !intake_is_up(d->intake) || !reports_is_up(d->reports) || backend_in_trouble(d);
     if (in_trouble && link_is_up(d->consume) && d->topology == NULL &&
         loop_now() - d->asked_at >= HEAL_EVERY)
         daemon_ask_topology(d);
@@ -215,7 +249,7 @@ const char *daemon_obstacle(const struct daemon *d)
         return "RabbitMQ has blocked publishing (memory or disk alarm)";
     if (!intake_is_up(d->intake))
         return "the intake queue is not consumed";
-    return backend_rabbitmq_reason(d->backend);
+    return d->rabbitmq != NULL ? backend_rabbitmq_reason(d->rabbitmq) : "";
 }
 
 static int make_events(struct daemon *d)
@@ -247,6 +281,18 @@ static void name_instance(struct daemon *d)
         snprintf(d->instance, sizeof d->instance, "harbinger");
 }
 
+static int make_backend(struct daemon *d, struct err *err)
+{
+    if (d->conf.backend == CONF_BACKEND_HARBINGER) {
+        struct backend_harbinger_options o = {
+            .conf = &d->conf, .flow = d->flow, .on_room = on_room, .ctx = d};
+        return backend_harbinger_new(d->publish, log_of(d), &o, &d->harbinger, err);
+    }
+    struct backend_rabbitmq_options o = {.conf = &d->conf, .on_room = on_room, .ctx = d};
+    int r = backend_rabbitmq_new(d->publish, log_of(d), &o, &d->rabbitmq);
+    return r < 0 ? err_set(err, r, "publisher: %s", err_name(r)) : 0;
+}
+
 static int make_parts(struct daemon *d, struct err *err)
 {
     struct flow_options flow;
@@ -257,10 +303,9 @@ static int make_parts(struct daemon *d, struct err *err)
     int r = daemon_make_links(d, err);
     if (r < 0)
         return r;
-    struct backend_rabbitmq_options backend = {.conf = &d->conf, .on_room = on_room, .ctx = d};
-    r = backend_rabbitmq_new(d->publish, log_of(d), &backend, &d->backend);
+    r = make_backend(d, err);
     if (r < 0)
-        return err_set(err, r, "publisher: %s", err_name(r));
+        return r;
     r = snapshots_new(d->base, log_of(d), &d->conf, d->flow, &d->snapshots);
     if (r < 0)
         return err_set(err, r, "snapshots: %s", err_name(r));
@@ -314,7 +359,8 @@ void daemon_free(struct daemon *d)
         return;
     face_free(d->face);
     topology_free(d->topology);
-    backend_rabbitmq_free(d->backend);
+    backend_rabbitmq_free(d->rabbitmq);
+    backend_harbinger_free(d->harbinger);
     reports_free(d->reports);
     intake_free(d->intake);
     link_free(d->publish);

@@ -7,6 +7,7 @@
 #include "amqp/topology.h"
 #include "base/sm.h"
 #include "flow/flow.h"
+#include "sidecar/backend_harbinger.h"
 #include "sidecar/backend_rabbitmq.h"
 #include "sidecar/daemon.h"
 #include "sidecar/intake.h"
@@ -49,8 +50,10 @@ struct daemon {
     struct topology *topology;
     struct topology_of objects;
     struct flow *flow;
-    struct backend_rabbitmq *backend;
+    struct backend_rabbitmq *rabbitmq; /* one of these two: `backend` in the configuration */
+    struct backend_harbinger *harbinger;
     struct intake *intake;   /* NULL until running */
+    mono_t renew_after;      /* of the intake's deliveries; 0: never */
     struct reports *reports; /* NULL until running */
     struct snapshots *snapshots;
     struct face *face; /* NULL: http.listen is "" */
@@ -76,6 +79,9 @@ void daemon_link_stopped(struct daemon *d);
 
 /* reload.c: SIGHUP. */
 void daemon_reload(struct daemon *d);
+
+/* The type of the intake queue may have become known. */
+void daemon_intake_is(struct daemon *d, enum topology_queue_type type);
 
 /* Looks at the topology again, under `declare` making what is missing. */
 void daemon_ask_topology(struct daemon *d);

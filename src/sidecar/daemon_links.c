@@ -50,8 +50,10 @@ static void on_topology(void *ctx, const struct topology_report *report)
     bool first = d->sm.state == DAEMON_STARTING;
     log_lines(d, first ? LOG_ERROR : LOG_WARN, "topology.problem", report->problems);
     keep_problem(d, report->problems);
-    if (!first)
+    if (!first) {
+        daemon_intake_is(d, d->objects.types[0]);
         return;
+    }
     if (report->result == TOPOLOGY_PROBLEMS) {
         log_event(&d->log.sink, LOG_ERROR, "topology.refused", "fix=" LOG_Q,
                   "change the configuration or what is there, or set amqp.topology: off");
@@ -61,6 +63,8 @@ static void on_topology(void *ctx, const struct topology_report *report)
     int r = daemon_start_running(d);
     if (r < 0)
         daemon_fail(d, r);
+    else
+        daemon_intake_is(d, d->objects.types[0]);
 }
 
 static enum topology_mode topology_mode(const struct conf *c)
@@ -81,6 +85,7 @@ void daemon_ask_topology(struct daemon *d)
         .mode = topology_mode(&d->conf),
         .objects = d->objects.objects,
         .n_objects = d->objects.n,
+        .types = d->objects.types,
         .done = on_topology,
         .ctx = d,
     };

@@ -1,4 +1,5 @@
 #include "sidecar/daemon_internal.h"
+#include "sidecar/face_broker.h"
 #include "sidecar/face_text.h"
 #include "sidecar/loop.h"
 
@@ -24,22 +25,27 @@ static json_t *intake_status(const struct daemon *d)
     if (d->intake == NULL)
         return json_pack("{s:s, s:s}", "queue", d->conf.intake.queue, "state", "not started");
     const struct intake_stats *s = intake_stats(d->intake);
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "queue", d->conf.intake.queue,
-                     "state", intake_state_name(d->intake), "received", (json_int_t)s->received,
-                     "redelivered", (json_int_t)s->redelivered, "acked", (json_int_t)s->acked,
-                     "stale", (json_int_t)s->stale, "held", (json_int_t)s->held, "held_bytes",
-                     (json_int_t)s->held_bytes, "waiting", (json_int_t)s->waiting);
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "queue",
+                     d->conf.intake.queue, "state", intake_state_name(d->intake), "received",
+                     (json_int_t)s->received, "redelivered", (json_int_t)s->redelivered, "acked",
+                     (json_int_t)s->acked, "stale", (json_int_t)s->stale, "held",
+                     (json_int_t)s->held, "held_bytes", (json_int_t)s->held_bytes, "waiting",
+                     (json_int_t)s->waiting, "unbacked", (json_int_t)s->unbacked, "renewed",
+                     (json_int_t)s->renewed, "recognised", (json_int_t)s->recognised, "withdrawn",
+                     (json_int_t)s->withdrawn);
 }
 
 static json_t *work_status(const struct daemon *d)
 {
+    if (d->rabbitmq == NULL)
+        return json_null();
     struct backend_rabbitmq_stats s;
-    backend_rabbitmq_stats(d->backend, &s);
-    json_t *o = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "queue", d->conf.work.queue,
-                          "state", backend_rabbitmq_state(d->backend), "reason",
-                          backend_rabbitmq_reason(d->backend), "published", (json_int_t)s.published,
-                          "confirmed", (json_int_t)s.confirmed, "returned", (json_int_t)s.returned,
-                          "nacked", (json_int_t)s.nacked, "lost", (json_int_t)s.lost);
+    backend_rabbitmq_stats(d->rabbitmq, &s);
+    json_t *o = json_pack(
+        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "queue", d->conf.work.queue, "state",
+        backend_rabbitmq_state(d->rabbitmq), "reason", backend_rabbitmq_reason(d->rabbitmq),
+        "published", (json_int_t)s.published, "confirmed", (json_int_t)s.confirmed, "returned",
+        (json_int_t)s.returned, "nacked", (json_int_t)s.nacked, "lost", (json_int_t)s.lost);
     json_t *more =
         json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "unconfirmed",
                   (json_int_t)s.unconfirmed, "resend", (json_int_t)s.n_resend, "suspects",
@@ -146,6 +152,11 @@ static json_t *reload_status(const struct daemon *d)
                      d->restart_keys.n > 0 ? d->restart_keys.p : "");
 }
 
+static const char *backend_name(const struct daemon *d)
+{
+    return d->harbinger != NULL ? "harbinger" : "rabbitmq";
+}
+
 static json_t *status(const struct daemon *d)
 {
     static const char *const modes[] = {[CONF_MODE_STATIC] = "static",
@@ -153,13 +164,15 @@ static json_t *status(const struct daemon *d)
                                         [CONF_MODE_PREDICTIVE] = "predictive"};
     const char *obstacle = daemon_obstacle(d);
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:b, s:s, s:f, s:{s:o, s:o}, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-        "version", HARBINGER_VERSION, "instance", d->instance, "mode", modes[d->conf.mode], "state",
-        sm_name(&d->sm), "ready", obstacle[0] == '\0', "obstacle", obstacle, "uptime_s",
-        (double)(loop_now() - d->started_at) / (double)MONO_S, "links", "consume",
-        link_status(d->consume), "publish", link_status(d->publish), "intake", intake_status(d),
-        "work", work_status(d), "reports", reports_status(d), "predictor", predictor_status(d),
-        "levels", levels(d), "advice", advice(d), "reload", reload_status(d));
+        "{s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:f, s:{s:o, s:o}, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+        "s:o}",
+        "version", HARBINGER_VERSION, "instance", d->instance, "backend", backend_name(d), "mode",
+        modes[d->conf.mode], "state", sm_name(&d->sm), "ready", obstacle[0] == '\0', "obstacle",
+        obstacle, "uptime_s", (double)(loop_now() - d->started_at) / (double)MONO_S, "links",
+        "consume", link_status(d->consume), "publish", link_status(d->publish), "intake",
+        intake_status(d), "work", work_status(d), "broker", face_broker_status(d), "reports",
+        reports_status(d), "predictor", predictor_status(d), "levels", levels(d), "advice",
+        advice(d), "reload", reload_status(d));
 }
 
 int face_status(const struct daemon *d, struct buf *out)

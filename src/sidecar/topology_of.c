@@ -56,6 +56,7 @@ void topology_of(const struct conf *c, struct topology_of *out)
                  .kind = TOPOLOGY_QUEUE, .name = c->intake.queue, .any_arguments = true});
     add(out, (struct topology_object){
                  .kind = TOPOLOGY_QUEUE, .name = c->parked.queue, .any_arguments = true});
-    add_destination(c, out);
+    if (c->backend == CONF_BACKEND_RABBITMQ)
+        add_destination(c, out);
     add_reports(c, out);
 }

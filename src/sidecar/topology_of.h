@@ -10,7 +10,8 @@
 #define TOPOLOGY_OF_MAX 7
 
 struct topology_of {
-    struct topology_object objects[TOPOLOGY_OF_MAX];
+    struct topology_object objects[TOPOLOGY_OF_MAX]; /* the intake first */
+    enum topology_queue_type types[TOPOLOGY_OF_MAX]; /* found out by whoever asks */
     size_t n;
     struct topology_arg work_args[1], report_args[3];
 };

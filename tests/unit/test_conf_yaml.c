@@ -142,6 +142,15 @@ static const struct bad bad[] = {
     /* options that do not agree */
     {"levels: 3\ndefault_level: 3\n",
      "t:2:1: default_level: '3' is not below levels (3); expected auto or 0 to 2"},
+    {"backend: redis\n", "t:1:10: backend: 'redis' is unknown; expected rabbitmq or "
+                         "harbinger; example: backend: rabbitmq"},
+    {"broker:\n  agin_threshold: 5s\n",
+     "t:2:3: unknown key 'broker.agin_threshold' (nearest: 'broker.aging_threshold')"},
+    {"broker:\n  weights: [8, 3]\n",
+     "t:2:3: broker.weights: 2 weights for 3 levels; expected one for each, or []"},
+    {"broker:\n  dead_overflow: refuse_submits\n  max_dead: 0\n",
+     "t:2:3: broker: dead_overflow can refuse submits only with max_dead and max_dead_bytes above "
+     "0"},
     {"intake:\n  channels: 32\n  window: 65535\n",
      "t:3:3: intake.window: 32 channels of 65535 messages are more than 200000 together"},
     {"levels: 2\nwork:\n  priorities: [9, 5, 1]\n",
