@@ -29,7 +29,7 @@
 #define CONF_MAX_SOURCES 8
 #define CONF_MAX_OPTIONS 128
 #define CONF_MAX_LABELS  10000
-#define CONF_MAX_WINDOW  200000 /* messages held on all channels of the intake */
+#define CONF_MAX_WINDOW  200000u /* messages held on all channels of the intake */
 #define CONF_MAX_BYTES   (1u << 20)
 
 #define CONF_LEVEL_AUTO (-1)

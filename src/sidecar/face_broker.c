@@ -30,8 +30,8 @@ static json_t *level_status(const struct hb_level_stats *s)
     return json_pack("{s:I, s:I, s:f, s:I, s:I, s:f, s:f, s:f}", "waiting", (json_int_t)s->waiting,
                      "promoted", (json_int_t)s->promoted, "oldest_wait_s",
                      (double)s->oldest_wait_ns / (double)MONO_S, "pulls", (json_int_t)s->pulls,
-                     "promotions", (json_int_t)s->promotions, "clock_ms", s->clock_ms,
-                     "charged_ms", s->charged_ms, "average_ms", s->average_ms);
+                     "promotions", (json_int_t)s->promotions, "clock_ms", s->clock_ms, "charged_ms",
+                     s->charged_ms, "average_ms", s->average_ms);
 }
 
 static json_t *levels_status(const struct daemon *d)
@@ -63,13 +63,13 @@ json_t *face_broker_status(const struct daemon *d)
     if (d->harbinger == NULL)
         return json_null();
     hb_broker_stats(station_broker(backend_harbinger_station(d->harbinger)), &s);
-    json_t *o = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "waiting", (json_int_t)s.waiting,
-        "in_flight", (json_int_t)s.in_flight, "dead", (json_int_t)s.dead, "bytes",
-        (json_int_t)s.bytes, "dead_bytes", (json_int_t)s.dead_bytes, "submitted",
-        (json_int_t)s.submitted, "refused", (json_int_t)s.refused, "pulled", (json_int_t)s.pulled,
-        "returned", (json_int_t)s.returned, "levels", levels_status(d), "parking",
-        parking_status(d));
+    json_t *o =
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "waiting",
+                  (json_int_t)s.waiting, "in_flight", (json_int_t)s.in_flight, "dead",
+                  (json_int_t)s.dead, "bytes", (json_int_t)s.bytes, "dead_bytes",
+                  (json_int_t)s.dead_bytes, "submitted", (json_int_t)s.submitted, "refused",
+                  (json_int_t)s.refused, "pulled", (json_int_t)s.pulled, "returned",
+                  (json_int_t)s.returned, "levels", levels_status(d), "parking", parking_status(d));
     json_t *more = json_pack(
         "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "acked", (json_int_t)s.acked,
         "nacked", (json_int_t)s.nacked, "repeated", (json_int_t)s.repeated, "leases_expired",
@@ -100,8 +100,7 @@ static void write_now(struct metrics *m, const struct hb_broker_stats *s, const 
                (double)d->conf.broker.max_bytes);
     face_gauge(m, "harbinger_broker_dead_bytes", "Bytes of the dead letters.",
                (double)s->dead_bytes);
-    face_gauge(m, "harbinger_broker_max_messages",
-               "Bound of the messages in the broker, 0: none.",
+    face_gauge(m, "harbinger_broker_max_messages", "Bound of the messages in the broker, 0: none.",
                (double)d->conf.broker.max_messages);
     face_gauge(m, "harbinger_broker_history", "Settlements remembered for their repetition.",
                (double)s->history);
