@@ -27,15 +27,23 @@ static int buf_reserve(struct buf *b, size_t more)
     return 0;
 }
 
-int buf_append(struct buf *b, const void *data, size_t n)
+char *buf_extend(struct buf *b, size_t n)
 {
-    int r = buf_reserve(b, n);
-    if (r < 0)
-        return r;
-    if (n > 0)
-        memcpy(b->p + b->n, data, n);
+    if (buf_reserve(b, n) < 0)
+        return NULL;
+    char *added = b->p + b->n;
     b->n += n;
     b->p[b->n] = '\0';
+    return added;
+}
+
+int buf_append(struct buf *b, const void *data, size_t n)
+{
+    char *added = buf_extend(b, n);
+    if (added == NULL)
+        return ERR_NOMEM;
+    if (n > 0)
+        memcpy(added, data, n);
     return 0;
 }
 

@@ -17,6 +17,9 @@ struct buf {
 
 /* Returns 0, or ERR_NOMEM with the buffer unchanged. */
 int buf_append(struct buf *b, const void *data, size_t n) MUST_CHECK;
+/* Makes room for n bytes more and counts them as used; returns them, to be written by the caller.
+ * NULL when memory is short, with the buffer unchanged. */
+char *buf_extend(struct buf *b, size_t n) MUST_CHECK;
 int buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3) MUST_CHECK;
 
 /* Empties the buffer and keeps its memory. */
