@@ -33,17 +33,23 @@ static void unlink_letter(struct hb_broker *b, struct hb_message *m)
     b->count.dead_bytes -= letter_bytes(m);
 }
 
-static void drop_oldest(struct hb_broker *b)
+static void drop(struct hb_broker *b, struct hb_message *m)
+{
+    unlink_letter(b, m);
+    free(m);
+    b->count.dropped_dead++;
+}
+
+/* One that is too large by itself does not take the others along. */
+static void make_room(struct hb_broker *b, struct hb_message *newest)
 {
     const struct hb_broker_options *o = &b->options;
     if (o->dead_overflow != HB_DEAD_DROP_OLDEST)
         return;
-    while (b->count.dead > o->max_dead || b->count.dead_bytes > o->max_dead_bytes) {
-        struct hb_message *oldest = letter_of(list_first(&b->dead));
-        unlink_letter(b, oldest);
-        free(oldest);
-        b->count.dropped_dead++;
-    }
+    if (letter_bytes(newest) > o->max_dead_bytes)
+        drop(b, newest);
+    while (b->count.dead > o->max_dead || b->count.dead_bytes > o->max_dead_bytes)
+        drop(b, letter_of(list_first(&b->dead)));
 }
 
 static void keep(struct hb_broker *b, struct hb_message *m, enum hb_dead_reason reason,
@@ -56,7 +62,7 @@ static void keep(struct hb_broker *b, struct hb_message *m, enum hb_dead_reason 
     list_push_back(&b->dead, &m->policy.link);
     b->count.dead++;
     b->count.dead_bytes += letter_bytes(m);
-    drop_oldest(b);
+    make_room(b, m);
 }
 
 static void hand_back(struct hb_broker *b, struct hb_message *m, enum hb_dead_reason reason,
