@@ -18,7 +18,7 @@
  *     that needed the memory says HB_BROKER_NOMEM and has changed nothing.
  *   - Ids and tokens are numbers that a broker never uses twice. A token names one attempt: the
  *     settlement of an old one cannot touch a newer one.
- *   - Callbacks run at the end of the call that caused them and must not call the broker.
+ *   - Callbacks run before the call that caused them returns, and must not call the broker.
  *   - One broker belongs to one thread at a time; two brokers share nothing.
  */
 #ifndef HARBINGER_BROKER_H
@@ -53,7 +53,7 @@ enum hb_pause { HB_PAUSE_WITH_WEIGHTS, HB_PAUSE_ALWAYS, HB_PAUSE_NEVER };
 
 /* What happens when the dead letters reach a bound. */
 enum hb_dead_overflow {
-    HB_DEAD_DROP_OLDEST,    /* the oldest is dropped and counted */
+    HB_DEAD_DROP_OLDEST, /* the oldest is dropped and counted; one larger than the bound itself */
     HB_DEAD_REFUSE_SUBMITS, /* submit says HB_BROKER_FULL until there is room; nothing is dropped */
 };
 
@@ -84,8 +84,8 @@ struct hb_broker_options {
     uint64_t max_bytes;    /* [0] their payloads and headers; 0 = no bound */
 
     uint32_t max_dead;                   /* [10000] dead letters that are kept; 0 = none */
-    uint64_t max_dead_bytes;             /* [64 MiB] */
-    enum hb_dead_overflow dead_overflow; /* [drop oldest] */
+    uint64_t max_dead_bytes;             /* [64 MiB] their payloads, headers and details */
+    enum hb_dead_overflow dead_overflow; /* [drop oldest]; refusing needs both bounds above 0 */
 
     uint64_t seed[2]; /* [0, 0] of the tables; draw it at random once per process */
 };
@@ -121,7 +121,7 @@ struct hb_lesson {
     bool predicted; /* level and estimate are those of its ingress */
     unsigned level;
     double estimate_ms;
-    double duration_ms; /* 0..lease */
+    double duration_ms; /* 0..lease, extensions included */
 };
 
 /* How a message that has an owner ended. */
@@ -173,10 +173,11 @@ struct hb_bytes {
 
 /* A new message. */
 struct hb_submission {
-    struct hb_bytes payload, headers; /* copied; the broker looks into neither */
+    /* Copied; the broker looks into neither. 4 GiB and more are NOMEM. */
+    struct hb_bytes payload, headers;
     void *owner;       /* NULL: the message is the broker's alone, and kept when it dies. Else it is
                     handed back by `ended` */
-    struct hb_key key; /* copied; none: nothing is learned from it */
+    struct hb_key key; /* copied; none, or longer than HB_KEY_MAX: nothing is learned from it */
     size_t n_parent;   /* key.p[0..n_parent) is the parent; 0 = it has none */
     unsigned level;    /* below options.levels */
     double estimate_ms; /* what the order of service may count with; negative: nothing */
@@ -207,9 +208,9 @@ HB_API bool hb_broker_waits(const struct hb_message *message);
 
 struct hb_delivery {
     uint64_t id, token;
-    struct hb_bytes payload,
-        headers; /* the broker's, valid until the message is settled, expires or
-                                         is returned: copy before the next call */
+    /* The broker's; valid until the message is settled, expires or is returned: copy before the next
+     * call. */
+    struct hb_bytes payload, headers;
     void *owner;
     uint32_t attempt;  /* 1 = the first delivery */
     unsigned level;    /* it was taken from */
@@ -273,7 +274,8 @@ HB_API int hb_broker_redrive(struct hb_broker *b, uint64_t id, int64_t now);
 /* The oldest ones, at most `limit`, until one does not fit; returns how many. */
 HB_API size_t hb_broker_redrive_oldest(struct hb_broker *b, size_t limit, int64_t now);
 
-/* Drops dead letters for good. HB_BROKER_OK or UNKNOWN; the number. */
+/* Drops dead letters for good. HB_BROKER_OK or UNKNOWN; the number. One letter is looked for from the
+ * oldest on, here and in hb_broker_redrive. */
 HB_API int hb_broker_purge(struct hb_broker *b, uint64_t id);
 HB_API size_t hb_broker_purge_all(struct hb_broker *b);
 
@@ -291,8 +293,9 @@ struct hb_broker_stats {
     size_t waiting, in_flight, dead;
     uint64_t bytes, dead_bytes;  /* of waiting and in flight; of dead letters */
     uint64_t submitted, refused; /* refused: FULL */
-    uint64_t pulled, returned, acked, nacked,
-        repeated; /* repeated: settlements answered from the history */
+    uint64_t pulled, returned;   /* a returned delivery counts in both */
+    uint64_t acked, nacked; /* attempts; an ack after the time to live counts as ttl_expired only */
+    uint64_t repeated;      /* settlements answered from the history */
     uint64_t leases_expired, ttl_expired, retried;
     uint64_t died[HB_N_DEAD_REASONS];
     uint64_t dropped_dead, redriven, purged;
