@@ -8,6 +8,9 @@
  *   - Every call has a deadline: nothing waits for ever.
  *   - A call returns HB_RPC_OK or another of gRPC's status codes, and then *error (may be NULL)
  *     says in words what was asked of whom and what it answered.
+ *   - Between its calls, and while a handler runs, an object does not listen: a server that checks
+ *     its connections must give them longer than a handler takes.
+ *   - With TLS the process should ignore SIGPIPE.
  *   - What was sent when a connection breaks may have been done: a lost answer to Submit is
  *     ambiguous, and nothing here repeats it. Settlements are repeated, which is harmless.
  */
@@ -26,6 +29,7 @@
 enum {
     HB_RPC_OK = 0,
     HB_RPC_CANCELLED = 1,
+    HB_RPC_UNKNOWN = 2,
     HB_RPC_INVALID_ARGUMENT = 3,
     HB_RPC_DEADLINE_EXCEEDED = 4,
     HB_RPC_NOT_FOUND = 5,
@@ -91,11 +95,15 @@ struct hb_submit_results {
 
 HB_API int hb_producer_stream(struct hb_producer *p, const struct hb_submit_results *results,
                               struct hb_rpc_error *error);
-/* After hb_producer_stream. Not HB_RPC_OK: the stream is over, and `result` has been called with
- * that status for all that was unanswered. */
+/* After hb_producer_stream. Sent together with others: when there are 16 KiB, when the window is
+ * full, or by the next two functions. Not HB_RPC_OK: the stream is over, and `result` has been
+ * called with that status for all that was unanswered; start another one. `result` must not call
+ * the producer. */
 HB_API int hb_producer_stream_submit(struct hb_producer *p, const struct hb_outgoing *m,
                                      struct hb_rpc_error *error);
-/* Waits for all answers. */
+/* Sends what there is and takes the answers that are there, without waiting. */
+HB_API int hb_producer_stream_push(struct hb_producer *p, struct hb_rpc_error *error);
+/* Sends what there is and waits for all answers. */
 HB_API int hb_producer_stream_flush(struct hb_producer *p, struct hb_rpc_error *error);
 
 /* ---- consumers ---- */
@@ -137,13 +145,18 @@ HB_API void hb_consumer_free(struct hb_consumer *c);
  * Pulls, handles and settles until hb_consumer_stop, then HB_RPC_OK; or until an error that will
  * not pass. UNAVAILABLE and DEADLINE_EXCEEDED of a pull are waited out (200 ms each). A settlement
  * is sent up to three times, 100 and 200 ms apart, after these two; FAILED_PRECONDITION means that
- * the lease is lost, and is counted. `error` may be NULL.
+ * the lease is lost, and is counted, as does NOT_FOUND or PERMISSION_DENIED after a new connection:
+ * the server was another one. `error` may be NULL.
  */
 HB_API int hb_consumer_run(struct hb_consumer *c, struct hb_rpc_error *error);
 
 /* Ends hb_consumer_run, from any thread, a signal handler or the handler itself: a waiting pull is
  * cancelled, a running handler and its settlement are waited for. */
 HB_API void hb_consumer_stop(struct hb_consumer *c);
+
+/* Inside the handler: the lease of its message starts anew, where the broker allows it. *lease_ms
+ * (may be NULL) is how long it is. */
+HB_API int hb_consumer_extend(struct hb_consumer *c, int64_t *lease_ms, struct hb_rpc_error *error);
 
 HB_API void hb_consumer_stats(const struct hb_consumer *c, struct hb_consumer_stats *out);
 

@@ -1,5 +1,7 @@
 #include "client/admin.h"
 
+#include "rpc/health.pb-c.h"
+
 static int ask(struct peer *p, const char *method, const ProtobufCMessage *request,
                const ProtobufCMessageDescriptor *type, void *out, struct hb_rpc_error *e)
 {
@@ -66,4 +68,17 @@ int admin_drain(struct peer *p, HarbingerRpc__DrainResponse **out, struct hb_rpc
 {
     HarbingerRpc__DrainRequest r = HARBINGER_RPC__DRAIN_REQUEST__INIT;
     return ask(p, "Drain", &r.base, &harbinger_rpc__drain_response__descriptor, out, e);
+}
+
+int admin_health(struct peer *p, bool *serving, struct hb_rpc_error *e)
+{
+    Grpc__Health__V1__HealthCheckRequest r = GRPC__HEALTH__V1__HEALTH_CHECK_REQUEST__INIT;
+    Grpc__Health__V1__HealthCheckResponse *answer;
+    int status = ask(p, "/grpc.health.v1.Health/Check", &r.base,
+                     &grpc__health__v1__health_check_response__descriptor, &answer, e);
+    if (status != HB_RPC_OK)
+        return status;
+    *serving = answer->status == GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING;
+    grpc__health__v1__health_check_response__free_unpacked(answer, NULL);
+    return HB_RPC_OK;
 }

@@ -7,6 +7,8 @@
 #include "client/peer.h"
 #include "rpc/harbinger.pb-c.h"
 
+#include <stdbool.h>
+
 int admin_stats(struct peer *p, HarbingerRpc__StatsResponse **out,
                 struct hb_rpc_error *e) MUST_CHECK;
 int admin_inspect(struct peer *p, int32_t limit, int32_t offset,
@@ -18,5 +20,7 @@ int admin_redrive(struct peer *p, const char *id, uint32_t limit, uint64_t *n,
 int admin_purge(struct peer *p, const char *id, uint64_t *n, struct hb_rpc_error *e) MUST_CHECK;
 int admin_drain(struct peer *p, HarbingerRpc__DrainResponse **out,
                 struct hb_rpc_error *e) MUST_CHECK;
+/* gRPC's own health service, of the server as a whole. */
+int admin_health(struct peer *p, bool *serving, struct hb_rpc_error *e) MUST_CHECK;
 
 #endif

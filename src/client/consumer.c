@@ -4,6 +4,7 @@
  */
 #include "client/consumer_internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -83,8 +84,9 @@ static void forget(struct hb_consumer *c)
 
 static int enroll(struct hb_consumer *c, struct hb_rpc_error *e)
 {
-    if (c->id != NULL)
+    if (c->id != NULL && peer_connected(c->peer))
         return HB_RPC_OK;
+    forget(c);
     HarbingerRpc__RegisterConsumerRequest request = HARBINGER_RPC__REGISTER_CONSUMER_REQUEST__INIT;
     ProtobufCMessage *answer;
     int status = peer_unary(c->peer, "RegisterConsumer", &request.base,
@@ -94,7 +96,10 @@ static int enroll(struct hb_consumer *c, struct hb_rpc_error *e)
         return status;
     c->id = strdup(((HarbingerRpc__RegisterConsumerResponse *)answer)->consumer_id);
     protobuf_c_message_free_unpacked(answer, NULL);
-    return c->id != NULL ? HB_RPC_OK : HB_RPC_RESOURCE_EXHAUSTED;
+    if (c->id != NULL)
+        return HB_RPC_OK;
+    *e = (struct hb_rpc_error){HB_RPC_RESOURCE_EXHAUSTED, "RegisterConsumer: out of memory"};
+    return HB_RPC_RESOURCE_EXHAUSTED;
 }
 
 /* ---- one message ---- */
@@ -125,7 +130,9 @@ void consumer_handle(struct hb_consumer *c, const HarbingerRpc__PulledMessage *m
     if (take_headers(c, m)) {
         in.headers = c->headers;
         in.n_headers = m->n_headers;
+        c->current = m;
         out->ok = c->options.handle(c->options.ctx, &in, out->reason);
+        c->current = NULL;
     } else {
         snprintf(out->reason, sizeof out->reason, "out of memory");
     }
@@ -134,6 +141,27 @@ void consumer_handle(struct hb_consumer *c, const HarbingerRpc__PulledMessage *m
         c->stats.handled++;
     else
         c->stats.failed++;
+}
+
+int hb_consumer_extend(struct hb_consumer *c, int64_t *lease_ms, struct hb_rpc_error *error)
+{
+    HarbingerRpc__ExtendLeaseRequest request = HARBINGER_RPC__EXTEND_LEASE_REQUEST__INIT;
+    ProtobufCMessage *answer;
+    assert(c->current != NULL);
+    request.consumer_id = c->id;
+    request.message_id = c->current->message_id;
+    request.attempt_token = c->current->attempt_token;
+    peer_set_wake(c->peer, -1);
+    int status = peer_unary(c->peer, "ExtendLease", &request.base,
+                            &harbinger_rpc__extend_lease_response__descriptor,
+                            peer_now() + peer_timeout(c->peer), &answer, error);
+    peer_set_wake(c->peer, c->stop_fd);
+    if (status != HB_RPC_OK)
+        return status;
+    if (lease_ms != NULL)
+        *lease_ms = ((HarbingerRpc__ExtendLeaseResponse *)answer)->lease_duration_ms;
+    protobuf_c_message_free_unpacked(answer, NULL);
+    return HB_RPC_OK;
 }
 
 /* ---- pulls ---- */
@@ -170,10 +198,17 @@ static int settle_once(struct hb_consumer *c, struct handled *h, struct hb_rpc_e
     return status;
 }
 
+/* What a server says that has started anew since the delivery, and with it lost the message. */
+static bool knows_nothing(int status)
+{
+    return status == HB_RPC_PERMISSION_DENIED || status == HB_RPC_NOT_FOUND;
+}
+
 /* Not to be interrupted by a stop: what was done is to be told. */
 static int settle(struct hb_consumer *c, struct handled *h, struct hb_rpc_error *e)
 {
     int status = HB_RPC_OK;
+    uint64_t connection = peer_connections(c->peer);
     peer_set_wake(c->peer, -1);
     for (int i = 0; i < SETTLE_TRIES; i++) {
         if (i > 0) {
@@ -185,7 +220,10 @@ static int settle(struct hb_consumer *c, struct handled *h, struct hb_rpc_error 
             break;
     }
     peer_set_wake(c->peer, c->stop_fd);
-    if (status == HB_RPC_FAILED_PRECONDITION) {
+    bool elsewhere = peer_connections(c->peer) != connection;
+    if (elsewhere)
+        forget(c);
+    if (status == HB_RPC_FAILED_PRECONDITION || (elsewhere && knows_nothing(status))) {
         c->stats.lease_lost++;
         status = HB_RPC_OK;
     }
@@ -234,7 +272,7 @@ static int run_once(struct hb_consumer *c, struct hb_rpc_error *e, bool *settlin
 
 int hb_consumer_run(struct hb_consumer *c, struct hb_rpc_error *error)
 {
-    struct hb_rpc_error own, *e = error != NULL ? error : &own;
+    struct hb_rpc_error own = {0}, *e = error != NULL ? error : &own;
     peer_set_wake(c->peer, c->stop_fd);
     int status = HB_RPC_OK;
     while (!consumer_should_stop(c)) {

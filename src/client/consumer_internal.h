@@ -13,6 +13,7 @@ struct hb_consumer {
     struct hb_header *headers;
     size_t n_headers; /* room */
     struct hb_consumer_stats stats;
+    const HarbingerRpc__PulledMessage *current; /* NULL: no handler runs */
 };
 
 /* What a handler made of a message; borrows from it. */

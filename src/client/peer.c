@@ -5,6 +5,7 @@
 #include "client/dial.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <nghttp2/nghttp2.h>
 #include <poll.h>
 #include <stdio.h>
@@ -28,7 +29,9 @@ struct peer {
     struct buf out;           /* bytes for the wire, from out_at on */
     size_t out_at;
     int wake_fd;
+    bool heard;      /* the server has spoken HTTP/2 on this connection */
     bool going_away; /* the server takes no further calls on this connection */
+    uint64_t n_connections;
 };
 
 mono_t peer_now(void)
@@ -95,6 +98,13 @@ static void hang_up(struct peer *p, const char *why)
     buf_fini(&p->out);
     p->out_at = 0;
     p->going_away = false;
+    p->heard = false;
+}
+
+static void hang_up_lost(struct peer *p)
+{
+    hang_up(p, p->heard ? "the connection is lost"
+                        : "the connection ended before the server spoke HTTP/2");
 }
 
 void peer_free(struct peer *p)
@@ -195,6 +205,7 @@ static int on_close(nghttp2_session *s, int32_t stream_id, uint32_t code, void *
 static int on_frame(nghttp2_session *s, const nghttp2_frame *frame, void *ctx)
 {
     struct peer *p = ctx;
+    p->heard = true;
     if (frame->hd.type == NGHTTP2_GOAWAY)
         p->going_away = true;
     return 0;
@@ -249,22 +260,6 @@ static nghttp2_session *session_new(struct peer *p)
     return s;
 }
 
-/* 0, or -1 with words in `why`. */
-static int connect_peer(struct peer *p, mono_t until, char *why, size_t size)
-{
-    if (p->session != NULL && p->going_away && list_empty(&p->calls))
-        hang_up(p, "");
-    if (p->session != NULL)
-        return 0;
-    snprintf(why, size, "out of memory");
-    if (dial(&p->options, until, &p->wire, why, size) < 0)
-        return -1;
-    p->session = session_new(p);
-    if (p->session == NULL)
-        wire_close(&p->wire);
-    return p->session != NULL ? 0 : -1;
-}
-
 /* Collects what the session has to send; false when it is broken. */
 static bool collect(struct peer *p)
 {
@@ -294,13 +289,12 @@ static bool write_out(struct peer *p)
             p->out_at += (size_t)n;
         }
     } while (nghttp2_session_want_write(p->session));
-    return true;
+    return nghttp2_session_want_read(p->session) != 0; /* else HTTP/2 was broken, and said so */
 }
 
 /* Reads what is there; false when the connection is over. */
 static bool read_in(struct peer *p)
 {
-    static const char no_more[] = "the server speaks no HTTP/2";
     uint8_t bytes[READ_BYTES];
     for (;;) {
         ssize_t n = wire_read(&p->wire, bytes, sizeof bytes);
@@ -308,13 +302,57 @@ static bool read_in(struct peer *p)
             return true;
         if (n < 0)
             return false;
-        if (nghttp2_session_mem_recv(p->session, bytes, (size_t)n) < 0) {
-            hang_up(p, no_more);
-            return true;
-        }
+        if (nghttp2_session_mem_recv(p->session, bytes, (size_t)n) < 0)
+            return false;
         if ((size_t)n < sizeof bytes && p->wire.ssl == NULL)
             return true;
     }
+}
+
+/* While nothing was asked, nobody has listened: the server may have said goodbye. */
+static void look_at_idle(struct peer *p)
+{
+    if (p->session == NULL || !list_empty(&p->calls))
+        return;
+    if (!read_in(p) || p->going_away)
+        hang_up_lost(p);
+}
+
+/* 0, or -1 with words in `why`. */
+static int connect_peer(struct peer *p, mono_t until, char *why, size_t size)
+{
+    look_at_idle(p);
+    if (p->session != NULL) {
+        snprintf(why, size, "the server is going away");
+        return p->going_away ? -1 : 0; /* not while other calls still run on it */
+    }
+    snprintf(why, size, "out of memory");
+    if (dial(&p->options, until, &p->wire, why, size) < 0)
+        return -1;
+    p->session = session_new(p);
+    if (p->session == NULL)
+        wire_close(&p->wire);
+    else
+        p->n_connections++;
+    return p->session != NULL ? 0 : -1;
+}
+
+bool peer_connected(struct peer *p)
+{
+    look_at_idle(p);
+    return p->session != NULL;
+}
+
+uint64_t peer_connections(const struct peer *p)
+{
+    return p->n_connections;
+}
+
+/* For poll(): rounded up, and never more than an int holds. */
+static int poll_ms(mono_t left)
+{
+    mono_t ms = left <= 0 ? 0 : left / MONO_MS + 1;
+    return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
 /* One poll() and what follows from it. `until` is MONO_NEVER for no limit. Returns true when the
@@ -322,21 +360,17 @@ static bool read_in(struct peer *p)
 static bool turn(struct peer *p, mono_t until)
 {
     if (!write_out(p)) {
-        hang_up(p, "the connection is lost");
+        hang_up_lost(p);
         return false;
     }
     struct pollfd fds[2] = {
         {.fd = p->wire.fd, .events = (short)(POLLIN | (p->out_at < p->out.n ? POLLOUT : 0))},
         {.fd = p->wake_fd, .events = POLLIN}};
-    int wait_ms = -1;
-    if (until != MONO_NEVER) {
-        mono_t left = until - peer_now();
-        wait_ms = left <= 0 ? 0 : (int)(left / MONO_MS) + 1;
-    }
+    int wait_ms = until != MONO_NEVER ? poll_ms(until - peer_now()) : -1;
     if (poll(fds, p->wake_fd >= 0 ? 2 : 1, wait_ms) < 0)
         return false;
     if (fds[0].revents != 0 && !read_in(p))
-        hang_up(p, "the connection is lost");
+        hang_up_lost(p);
     return p->wake_fd >= 0 && fds[1].revents != 0;
 }
 
@@ -345,7 +379,7 @@ void peer_sleep(const struct peer *p, mono_t for_ns)
     struct pollfd wake = {.fd = p->wake_fd, .events = POLLIN};
     mono_t until = peer_now() + for_ns;
     for (mono_t left = for_ns; left > 0; left = until - peer_now())
-        if (poll(&wake, p->wake_fd >= 0 ? 1 : 0, (int)(left / MONO_MS) + 1) > 0)
+        if (poll(&wake, p->wake_fd >= 0 ? 1 : 0, poll_ms(left)) > 0)
             return;
 }
 
@@ -384,7 +418,7 @@ static int submit_stream(struct call *c, mono_t until, const char *bearer)
 {
     struct peer *p = c->peer;
     char path[128], timeout[12];
-    snprintf(path, sizeof path, SERVICE "%s", c->method);
+    snprintf(path, sizeof path, "%s%s", c->method[0] == '/' ? "" : SERVICE, c->method);
     nghttp2_nv fields[9] = {
         field(":method", "POST"),
         field(":scheme", p->wire.ssl != NULL ? "https" : "http"),
@@ -459,7 +493,7 @@ void call_send_end(struct call *c)
 void call_flush(struct call *c)
 {
     if (c->stream_id != 0 && !write_out(c->peer))
-        hang_up(c->peer, "the connection is lost");
+        hang_up_lost(c->peer);
 }
 
 size_t call_unsent(const struct call *c)
@@ -503,7 +537,7 @@ void call_fini(struct call *c)
         leave_session(c);
         nghttp2_submit_rst_stream(p->session, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
         if (!write_out(p))
-            hang_up(p, "the connection is lost");
+            hang_up_lost(p);
     }
     buf_fini(&c->out);
     buf_fini(&c->text);

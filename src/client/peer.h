@@ -45,6 +45,13 @@ mono_t peer_timeout(const struct peer *p);
 /* While it is >= 0, call_wait also returns when this descriptor becomes readable. */
 void peer_set_wake(struct peer *p, int fd);
 
+/* Whether the connection of the latest call still stands. What the server knew of us ends with it.
+ */
+bool peer_connected(struct peer *p);
+
+/* How often it has connected. Another number than before: the server may be another one, too. */
+uint64_t peer_connections(const struct peer *p);
+
 /* The monotonic clock. */
 mono_t peer_now(void);
 
@@ -52,7 +59,8 @@ mono_t peer_now(void);
 void peer_sleep(const struct peer *p, mono_t for_ns);
 
 /*
- * Starts a call of harbinger_rpc.Broker. `until` is its deadline, which the server is told;
+ * Starts a call of harbinger_rpc.Broker, or of any service when `method` is a path ("/...", which
+ * must outlive the call). `until` is its deadline, which the server is told;
  * MONO_NEVER for streams (connecting then takes at most the default time). HB_RPC_OK or
  * UNAVAILABLE, DEADLINE_EXCEEDED, INTERNAL, with *e set.
  */

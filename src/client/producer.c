@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define DEFAULT_WINDOW 1000
-#define UNSENT_BYTES   (1 << 20) /* of a stream: more is sent first */
+#define UNSENT_BYTES   (1 << 20)  /* of a stream: more is sent first */
+#define TOGETHER_BYTES (16 << 10) /* go in one piece */
 
 typedef HarbingerRpc__SubmitRequest__HeadersEntry submit_header;
 
@@ -60,10 +61,19 @@ static int no_memory(const char *method, struct hb_rpc_error *e)
     return HB_RPC_RESOURCE_EXHAUSTED;
 }
 
+/* A server that has started anew does not know the producer any more: so each new connection
+ * registers. */
+static void forget(struct hb_producer *p)
+{
+    free(p->id);
+    p->id = NULL;
+}
+
 static int enroll(struct hb_producer *p, struct hb_rpc_error *e)
 {
-    if (p->id != NULL)
+    if (p->id != NULL && peer_connected(p->peer))
         return HB_RPC_OK;
+    forget(p);
     HarbingerRpc__RegisterProducerRequest request = HARBINGER_RPC__REGISTER_PRODUCER_REQUEST__INIT;
     ProtobufCMessage *answer;
     int status = peer_unary(p->peer, "RegisterProducer", &request.base,
@@ -119,15 +129,6 @@ static bool request_init(struct request *r, const struct hb_producer *p,
     return true;
 }
 
-/* A server that has started anew does not know the producer any more. */
-static void forget_if_unknown(struct hb_producer *p, int status)
-{
-    if (status != HB_RPC_PERMISSION_DENIED && status != HB_RPC_UNAVAILABLE)
-        return;
-    free(p->id);
-    p->id = NULL;
-}
-
 int hb_producer_submit(struct hb_producer *p, const struct hb_outgoing *m, char id[HB_RPC_ID_MAX],
                        struct hb_rpc_error *error)
 {
@@ -141,7 +142,8 @@ int hb_producer_submit(struct hb_producer *p, const struct hb_outgoing *m, char 
     status = peer_unary(p->peer, "Submit", &r.pb.base, &harbinger_rpc__submit_response__descriptor,
                         peer_now() + peer_timeout(p->peer), &answer, error);
     free(r.headers);
-    forget_if_unknown(p, status);
+    if (status == HB_RPC_PERMISSION_DENIED)
+        forget(p);
     if (status != HB_RPC_OK)
         return status;
     if (id != NULL)
@@ -176,15 +178,19 @@ static void tell(struct producer_stream *s, int status, const char *id)
         s->results.result(s->results.ctx, status, id);
 }
 
+static int not_open(struct hb_rpc_error *e)
+{
+    if (e != NULL)
+        *e = (struct hb_rpc_error){HB_RPC_FAILED_PRECONDITION, "SubmitStream: no stream is open"};
+    return HB_RPC_FAILED_PRECONDITION;
+}
+
 /* The stream is over: so is everything that it has not answered. */
 static int fail_stream(struct hb_producer *p, int status, struct hb_rpc_error *error)
 {
     struct producer_stream *s = &p->stream;
-    if (!s->open)
-        return call_error(&s->call, status, error);
     s->open = false;
     status = call_error(&s->call, status, error);
-    forget_if_unknown(p, status);
     while (s->n_unanswered > 0)
         tell(s, status, "");
     return status;
@@ -230,17 +236,35 @@ int hb_producer_stream_submit(struct hb_producer *p, const struct hb_outgoing *m
     struct producer_stream *s = &p->stream;
     struct request r;
     if (!s->open)
-        return fail_stream(p, HB_RPC_FAILED_PRECONDITION, error);
+        return not_open(error);
     if (!request_init(&r, p, m))
         return no_memory("SubmitStream", error);
     call_send(&s->call, &r.pb.base);
     free(r.headers);
     s->n_unanswered++;
+    if (call_unsent(&s->call) >= TOGETHER_BYTES)
+        call_flush(&s->call);
     return await_answers(p, s->results.window - 1, UNSENT_BYTES, error);
+}
+
+int hb_producer_stream_push(struct hb_producer *p, struct hb_rpc_error *error)
+{
+    struct producer_stream *s = &p->stream;
+    struct text message;
+    if (!s->open)
+        return not_open(error);
+    for (;;) {
+        switch (call_wait(&s->call, peer_now(), &message)) {
+        case CALL_MESSAGE: take_results(s, message); break;
+        case CALL_ENDED:
+            return fail_stream(p, s->call.status == GRPC_OK ? GRPC_UNAVAILABLE : 0, error);
+        case CALL_LATE:
+        case CALL_WOKEN: return HB_RPC_OK;
+        }
+    }
 }
 
 int hb_producer_stream_flush(struct hb_producer *p, struct hb_rpc_error *error)
 {
-    return p->stream.open ? await_answers(p, 0, 0, error)
-                          : fail_stream(p, HB_RPC_FAILED_PRECONDITION, error);
+    return p->stream.open ? await_answers(p, 0, 0, error) : not_open(error);
 }

@@ -22,14 +22,20 @@ static void send_settlement(struct call *call, struct handled *h)
 }
 
 /* A settlement that was refused: the lease is lost, or it is an error of ours. */
-static int take_results(struct hb_consumer *c, const HarbingerRpc__WorkResponse *r)
+static int take_results(struct hb_consumer *c, struct call *call,
+                        const HarbingerRpc__WorkResponse *r)
 {
     int status = HB_RPC_OK;
-    for (size_t i = 0; i < r->n_results; i++) {
-        if (r->results[i]->status == HB_RPC_FAILED_PRECONDITION)
+    for (size_t i = 0; i < r->n_results && status == HB_RPC_OK; i++) {
+        const HarbingerRpc__SettlementResult *result = r->results[i];
+        if (result->status == HB_RPC_FAILED_PRECONDITION) {
             c->stats.lease_lost++;
-        else
-            status = (int)r->results[i]->status;
+            continue;
+        }
+        status = (int)result->status;
+        buf_reset(&call->text);
+        if (buf_printf(&call->text, "settlement of %s: %s", result->message_id, result->error) < 0)
+            buf_reset(&call->text);
     }
     return status;
 }
@@ -41,7 +47,7 @@ static int take_response(struct hb_consumer *c, struct call *call, struct text m
         harbinger_rpc__work_response__unpack(NULL, message.n, (const uint8_t *)message.p);
     if (r == NULL)
         return HB_RPC_INTERNAL;
-    int status = take_results(c, r);
+    int status = take_results(c, call, r);
     for (size_t i = 0; i < r->n_deliveries && status == HB_RPC_OK && !*stopping; i++) {
         struct handled h;
         consumer_handle(c, r->deliveries[i], &h);
