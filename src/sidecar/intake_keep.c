@@ -176,6 +176,9 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     struct intake *i = ctx;
     mono_t now = loop_now();
     give_up_the_overdue(i, now);
+    /* New messages came first, RabbitMQ not having noticed the loss yet, and did not fit. */
+    if (i->unbacked.n > 0 && i->paused_for_bytes)
+        intake_make_room(i);
     renew_the_due(i, now);
     count(i);
     arm(i);
