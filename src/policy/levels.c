@@ -66,10 +66,21 @@ void level_put_back(struct levels *l, unsigned i, struct policy_msg *m)
     insert(l, i, pos, m);
 }
 
+/* In a deep queue each message is a cache miss when its turn comes. `next` itself is touched by the
+ * unlinking: what embeds it lies behind it and will be wanted, and so will the one after it. */
+static void prefetch(const struct list *next)
+{
+    const char *record = (const char *)next;
+    __builtin_prefetch(record + sizeof(struct policy_msg));
+    __builtin_prefetch(record + 2 * sizeof(struct policy_msg));
+    __builtin_prefetch(next->next, 1);
+}
+
 void level_take(struct levels *l, unsigned i, struct policy_msg *m)
 {
     struct level *level = &l->level[i];
     assert(level->n > 0);
+    prefetch(m->link.next);
     list_remove(&m->link);
     level->n--;
     level->n_promoted -= is_promoted(m);
