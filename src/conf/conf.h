@@ -138,6 +138,15 @@ struct conf {
     } broker; /* with the harbinger backend */
 
     struct {
+        char *listen;            /* "" = off; ADDRESS:PORT, port 0 = any */
+        char *certificate, *key; /* "" = in the clear */
+        char *token_file;        /* "" = no token */
+        unsigned max_connections, max_streams;
+        uint64_t max_message, max_connection_bytes;
+        mono_t max_pull_wait;
+    } rpc; /* with the harbinger backend */
+
+    struct {
         char *queue;
         char *exchange;                 /* "" = the default exchange with the queue's name */
         struct conf_numbers priorities; /* empty, or one per level; conf_priority resolves it */

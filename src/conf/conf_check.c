@@ -117,6 +117,18 @@ static bool check_broker(const struct conf *c, struct conf_errors *errors)
     return false;
 }
 
+/* One is of no use without the other. */
+static bool check_rpc(const struct conf *c, struct conf_errors *errors)
+{
+    bool certificate = c->rpc.certificate[0] != '\0', key = c->rpc.key[0] != '\0';
+    if (certificate == key)
+        return true;
+    disagree(c, errors, certificate ? "rpc.certificate" : "rpc.key",
+             certificate ? "rpc.key" : "rpc.certificate",
+             certificate ? "rpc.certificate: needs rpc.key" : "rpc.key: needs rpc.certificate");
+    return false;
+}
+
 /* A queue with two roles would feed the sidecar its own output. */
 static bool check_queues(const struct conf *c, struct conf_errors *errors)
 {
@@ -163,6 +175,7 @@ int conf_check(const struct conf *c, struct conf_errors *errors)
     bool queues = check_queues(c, errors);
     bool window = check_window(c, errors);
     bool broker = check_broker(c, errors);
+    bool rpc = check_rpc(c, errors);
     bool predictor = check_predictor(c, errors);
-    return levels && durations && queues && window && broker && predictor ? 0 : ERR_CONFIG;
+    return levels && durations && queues && window && broker && rpc && predictor ? 0 : ERR_CONFIG;
 }

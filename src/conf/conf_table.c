@@ -118,6 +118,25 @@ static const struct conf_option rows[] = {
     {ROW("broker.dead_overflow", ENUM, broker.dead_overflow, "drop_oldest"), .names = dead_names,
      HELP("What happens when there are more.")},
 
+    {ROW("rpc.listen", TEXT, rpc.listen, "127.0.0.1:50051"), .syntax = CONF_S_LISTEN,
+     HELP("Address that workers and clients connect to with gRPC; port 0 = any free one, logged; \"\" = off.")},
+    {ROW("rpc.certificate", TEXT, rpc.certificate, ""), .example = "/etc/harbinger/server.pem",
+     HELP("PEM file with the server's certificate, read again on SIGHUP; \"\" = in the clear.")},
+    {ROW("rpc.key", TEXT, rpc.key, ""), .example = "/etc/harbinger/server.key",
+     HELP("PEM file with its private key.")},
+    {ROW("rpc.token_file", TEXT, rpc.token_file, ""), .example = "/etc/harbinger/token",
+     HELP("File whose first line every call must bring as bearer token, read again on SIGHUP; \"\" = no token.")},
+    {ROW("rpc.max_connections", UNSIGNED, rpc.max_connections, "1024"), RANGE("1", "65535"),
+     HELP("Connections at a time.")},
+    {ROW("rpc.max_streams", UNSIGNED, rpc.max_streams, "2048"), RANGE("1", "65535"),
+     HELP("Calls under way at a time on one connection.")},
+    {ROW("rpc.max_message", SIZE, rpc.max_message, "4MiB"), RANGE("1KiB", "1GiB"),
+     HELP("Largest request that is taken.")},
+    {ROW("rpc.max_connection_bytes", SIZE, rpc.max_connection_bytes, "16MiB"), RANGE("64KiB", "4GiB"),
+     HELP("Bytes held for one connection, each way; one that has more is not read from.")},
+    {ROW("rpc.max_pull_wait", DURATION, rpc.max_pull_wait, "5s"), RANGE("1ms", "1h"),
+     HELP("The longest that a Pull waits for a message.")},
+
     {ROW("parked.queue", TEXT, parked.queue, "harbinger.parked"), .syntax = CONF_S_NAME,
      HELP("Queue for messages that RabbitMQ refuses, with the reason in a header.")},
 
@@ -200,6 +219,7 @@ static const struct {
     {"intake", "Where messages come from."},
     {"work", "Where messages go."},
     {"broker", "The harbinger backend's order of service, attempts and bounds."},
+    {"rpc", "The harbinger backend's workers, and its clients, whose messages are in memory alone."},
     {"parked", "Where messages go that nobody can take."},
     {"reports", "What workers say about finished jobs."},
     {"key", "What makes two messages the same kind of work. A source is user_id, app_id, type (of the work) or "

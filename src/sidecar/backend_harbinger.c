@@ -65,8 +65,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
         arm(b, next > now ? next - now : 0);
 }
 
-/* Somebody put something in. */
-static void wake(struct backend_harbinger *b)
+void backend_harbinger_touched(struct backend_harbinger *b)
 {
     if (!evtimer_pending(b->tick, NULL))
         arm(b, TICK_MOST);
@@ -176,7 +175,7 @@ static int submit(void *ctx, struct held *h, const struct job *job, mono_t now)
     }
     h->cookie = m.message;
     list_push_back(&b->all, &h->link);
-    wake(b);
+    backend_harbinger_touched(b);
     return 0;
 }
 

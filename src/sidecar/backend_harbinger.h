@@ -61,6 +61,9 @@ struct intake_sink backend_harbinger_sink(struct backend_harbinger *b);
 /* For who serves workers, and for its stats. What is called on it may end messages. */
 struct station *backend_harbinger_station(struct backend_harbinger *b);
 
+/* The broker was used: its deadlines may be others now. */
+void backend_harbinger_touched(struct backend_harbinger *b);
+
 /* From now on it takes nothing: what waits goes back to the intake, also when an attempt fails. */
 void backend_harbinger_drain(struct backend_harbinger *b);
 

@@ -37,6 +37,8 @@ static const struct log_sink *log_of(struct daemon *d)
 static void start_closing(struct daemon *d)
 {
     sm_move(&d->sm, DAEMON_CLOSING);
+    if (d->workers != NULL)
+        workers_shut(d->workers);
     snapshots_save(d->snapshots);
     link_stop(d->publish);
     link_stop(d->consume);
@@ -182,6 +184,8 @@ int daemon_start_running(struct daemon *d)
     if (r < 0)
         return r;
     sm_move(&d->sm, DAEMON_RUNNING);
+    if (d->held_off)
+        intake_drain(d->intake);
     log_event(log_of(d), LOG_INFO, "ready", "instance=" LOG_Q " intake=" LOG_Q " work=" LOG_Q,
               d->instance, d->conf.intake.queue, d->harbinger != NULL ? "" : d->conf.work.queue);
     sd_notify_state("READY=1");
@@ -281,12 +285,55 @@ static void name_instance(struct daemon *d)
         snprintf(d->instance, sizeof d->instance, "harbinger");
 }
 
+static void on_available(void *ctx)
+{
+    struct daemon *d = ctx;
+    if (d->workers != NULL)
+        workers_pump(d->workers);
+}
+
+/* An operator's Drain: what is held is still delivered and settled. */
+static void hold_off(void *ctx)
+{
+    struct daemon *d = ctx;
+    if (d->held_off)
+        return;
+    d->held_off = true;
+    log_event(log_of(d), LOG_INFO, "rpc.drain", "effect=" LOG_Q,
+              "nothing new is taken in until the next start");
+    if (d->intake != NULL)
+        intake_drain(d->intake);
+}
+
+static bool takes_nothing(void *ctx)
+{
+    const struct daemon *d = ctx;
+    return d->held_off || d->sm.state > DAEMON_RUNNING;
+}
+
+static int make_workers(struct daemon *d, struct err *err)
+{
+    struct workers_options o = {
+        .conf = &d->conf,
+        .log = log_of(d),
+        .backend = d->harbinger,
+        .drain = hold_off,
+        .draining = takes_nothing,
+        .ctx = d,
+    };
+    return workers_new(d->base, &o, &d->workers, err);
+}
+
 static int make_backend(struct daemon *d, struct err *err)
 {
     if (d->conf.backend == CONF_BACKEND_HARBINGER) {
-        struct backend_harbinger_options o = {
-            .conf = &d->conf, .flow = d->flow, .on_room = on_room, .ctx = d};
-        return backend_harbinger_new(d->publish, log_of(d), &o, &d->harbinger, err);
+        struct backend_harbinger_options o = {.conf = &d->conf,
+                                              .flow = d->flow,
+                                              .on_room = on_room,
+                                              .available = on_available,
+                                              .ctx = d};
+        int r = backend_harbinger_new(d->publish, log_of(d), &o, &d->harbinger, err);
+        return r == 0 && d->conf.rpc.listen[0] != '\0' ? make_workers(d, err) : r;
     }
     struct backend_rabbitmq_options o = {.conf = &d->conf, .on_room = on_room, .ctx = d};
     int r = backend_rabbitmq_new(d->publish, log_of(d), &o, &d->rabbitmq);
@@ -359,6 +406,7 @@ void daemon_free(struct daemon *d)
         return;
     face_free(d->face);
     topology_free(d->topology);
+    workers_free(d->workers);
     backend_rabbitmq_free(d->rabbitmq);
     backend_harbinger_free(d->harbinger);
     reports_free(d->reports);

@@ -15,6 +15,7 @@
 #include "sidecar/reports.h"
 #include "sidecar/snapshots.h"
 #include "sidecar/topology_of.h"
+#include "sidecar/workers.h"
 
 #include <event2/event.h>
 
@@ -52,6 +53,8 @@ struct daemon {
     struct flow *flow;
     struct backend_rabbitmq *rabbitmq; /* one of these two: `backend` in the configuration */
     struct backend_harbinger *harbinger;
+    struct workers *workers; /* NULL: another backend, or rpc.listen is "" */
+    bool held_off;           /* an operator asked that nothing new be taken in */
     struct intake *intake;   /* NULL until running */
     mono_t renew_after;      /* of the intake's deliveries; 0: never */
     struct reports *reports; /* NULL until running */

@@ -57,19 +57,30 @@ static json_t *parking_status(const struct daemon *d)
                      (json_int_t)s.parking.n_stuck, "expired", (json_int_t)s.expired);
 }
 
+static json_t *workers_status(const struct daemon *d)
+{
+    if (d->workers == NULL)
+        return json_null();
+    struct rpc_stats s = workers_stats(d->workers);
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:I}", "address", workers_address(d->workers),
+                     "connections", (int)s.connections, "streams", (int)s.streams, "waiting_pulls",
+                     (int)s.parked_pulls, "work_streams", (int)s.work_streams, "calls_ok",
+                     (json_int_t)s.calls[GRPC_OK], "paused", (json_int_t)s.paused);
+}
+
 json_t *face_broker_status(const struct daemon *d)
 {
     struct hb_broker_stats s;
     if (d->harbinger == NULL)
         return json_null();
     hb_broker_stats(station_broker(backend_harbinger_station(d->harbinger)), &s);
-    json_t *o =
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "waiting",
-                  (json_int_t)s.waiting, "in_flight", (json_int_t)s.in_flight, "dead",
-                  (json_int_t)s.dead, "bytes", (json_int_t)s.bytes, "dead_bytes",
-                  (json_int_t)s.dead_bytes, "submitted", (json_int_t)s.submitted, "refused",
-                  (json_int_t)s.refused, "pulled", (json_int_t)s.pulled, "returned",
-                  (json_int_t)s.returned, "levels", levels_status(d), "parking", parking_status(d));
+    json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "waiting",
+                          (json_int_t)s.waiting, "in_flight", (json_int_t)s.in_flight, "dead",
+                          (json_int_t)s.dead, "bytes", (json_int_t)s.bytes, "dead_bytes",
+                          (json_int_t)s.dead_bytes, "submitted", (json_int_t)s.submitted, "refused",
+                          (json_int_t)s.refused, "pulled", (json_int_t)s.pulled, "returned",
+                          (json_int_t)s.returned, "levels", levels_status(d), "parking",
+                          parking_status(d), "rpc", workers_status(d));
     json_t *more = json_pack(
         "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "acked", (json_int_t)s.acked,
         "nacked", (json_int_t)s.nacked, "repeated", (json_int_t)s.repeated, "leases_expired",
@@ -167,6 +178,25 @@ static void write_levels(struct metrics *m, const struct daemon *d)
     }
 }
 
+static void write_workers(struct metrics *m, const struct daemon *d)
+{
+    struct rpc_stats s = workers_stats(d->workers);
+    face_counter(m, "harbinger_rpc_accepted_total", "Connections accepted.", s.accepted);
+    face_gauge(m, "harbinger_rpc_connections", "Connections now.", s.connections);
+    face_gauge(m, "harbinger_rpc_max_connections", "Bound of harbinger_rpc_connections.",
+               d->conf.rpc.max_connections);
+    face_gauge(m, "harbinger_rpc_streams", "Calls under way.", s.streams);
+    face_gauge(m, "harbinger_rpc_waiting_pulls", "Pulls that wait for a message.", s.parked_pulls);
+    face_gauge(m, "harbinger_rpc_work_streams", "Workers that get messages over a stream.",
+               s.work_streams);
+    face_counter(m, "harbinger_rpc_paused_total",
+                 "Times that a connection was not read because of its bytes.", s.paused);
+    metrics_family(m, METRICS_COUNTER, "harbinger_rpc_calls_total",
+                   "Calls that have ended, by gRPC status.");
+    for (unsigned status = 0; status < ARRAY_SIZE(s.calls); status++)
+        face_labelled(m, "status", grpc_status_name(status), s.calls[status]);
+}
+
 static void write_parking(struct metrics *m, const struct daemon *d)
 {
     struct backend_harbinger_stats s;
@@ -192,4 +222,6 @@ void face_broker_metrics(struct metrics *m, const struct daemon *d)
     write_now(m, &s, d);
     write_counters(m, &s);
     write_parking(m, d);
+    if (d->workers != NULL)
+        write_workers(m, d);
 }

@@ -34,7 +34,10 @@ static const char usage[] =
 static const char help[] =
     "\nA sidecar for RabbitMQ: takes messages from an intake queue, learns how long each kind "
     "takes, and\n"
-    "publishes them into a priority queue so that the shortest expected work is served first.\n\n"
+    "publishes them into a priority queue so that the shortest expected work is served first.\n"
+    "With backend: harbinger it holds them itself and serves workers over gRPC; a message is acked "
+    "to RabbitMQ\nwhen a worker has acked it. What clients submit over gRPC is in memory alone: a "
+    "restart loses it.\n\n"
     "  -c, --config FILE    configuration, YAML; without it the built-in defaults\n"
     "      --set KEY=VALUE  overrides one option, e.g. --set mode=static; may be repeated\n"
     "      --check          reads the configuration, says what is wrong, exits\n"

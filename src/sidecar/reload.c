@@ -49,6 +49,8 @@ static int read_again(struct daemon *d, struct conf_errors *errors)
         rules_of(&d->conf, &rules);
         flow_set_rules(d->flow, &rules);
         d->log.sink.level = d->conf.log.level;
+        if (d->workers != NULL)
+            workers_reload(d->workers);
     }
     conf_fini(&fresh);
     return r;
