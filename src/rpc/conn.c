@@ -193,7 +193,7 @@ static bool write_out(struct rpc_conn *c)
 void rpc_conn_flush(struct rpc_conn *c)
 {
     list_remove(&c->dirty);
-    if (c->in_session || c->shaking)
+    if (c->in_session || (c->shaking && !c->broken))
         return;
     bool was_full = rpc_conn_is_full(c);
     if (c->broken || !write_out(c)) {
@@ -208,11 +208,6 @@ void rpc_conn_flush(struct rpc_conn *c)
     pause_or_resume(c);
     if (was_full && !rpc_conn_is_full(c))
         rpc_server_pump(c->server);
-}
-
-static void on_writable(evutil_socket_t fd, short what, void *ctx)
-{
-    rpc_conn_flush(ctx);
 }
 
 /* ---- in ---- */
@@ -267,6 +262,16 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     if (ok && c->wire.ssl != NULL && SSL_pending(c->wire.ssl) > 0)
         event_active(c->read, EV_READ, 0);
     rpc_conn_touch(c);
+}
+
+/* A handshake that could not write goes on as one that could not read does. */
+static void on_writable(evutil_socket_t fd, short what, void *ctx)
+{
+    struct rpc_conn *c = ctx;
+    if (c->shaking)
+        on_readable(fd, what, c);
+    else
+        rpc_conn_flush(c);
 }
 
 /* ---- life ---- */
