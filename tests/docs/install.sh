@@ -1,5 +1,5 @@
 #!/bin/sh
-# install.sh BUILD: `meson install` brings the daemon, its manual pages and a unit that calls that daemon.
+# install.sh BUILD: `meson install` brings the programs, their manual pages and a unit that calls that daemon.
 set -u
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -7,7 +7,7 @@ echo "1..2"
 failed=0
 said=$(DESTDIR="$work" meson install -C "$1" --no-rebuild 2>&1) || { echo "$said" | sed 's/^/# /'; exit 1; }
 
-missing=$(for file in harbingerd harbingerd.8 harbinger.yaml.5 harbingerd.service amqp.md harbinger-minimal.yaml; do
+missing=$(for file in harbinger harbinger.1 harbingerd harbingerd.8 harbinger.yaml.5 harbingerd.service amqp.md harbinger-minimal.yaml; do
     [ "$(find "$work" -type f -name "$file" | wc -l)" -eq 1 ] || echo "$file"
 done)
 if [ -z "$missing" ]; then

@@ -18,7 +18,7 @@ result() { # NUMBER NAME COMPLAINTS
 if command -v mandoc > /dev/null; then
     # References to pages that are not installed here are fine.
     result 1 "mandoc finds nothing" \
-        "$(mandoc -T lint -W style deploy/man/*.[58] | grep -v 'referenced manual not found' || true)"
+        "$(mandoc -T lint -W style deploy/man/*.[158] | grep -v 'referenced manual not found' || true)"
 else
     echo "ok 1 # SKIP no mandoc"
 fi
@@ -29,7 +29,7 @@ result 2 "every option is in harbinger.yaml(5)" \
 result 3 "every option is in the sample file" \
     "$("$gen" keys | while read -r key; do grep -q "^ *${key##*.}:" config/harbinger.yaml || echo "$key"; done)"
 result 4 "every key that a page shows exists" \
-    "$(sed -n 's/^\.Ic \([a-z_.]*\).*/\1/p' deploy/man/*.[58] | sort -u | while read -r key; do
+    "$(sed -n 's/^\.Ic \([a-z_.]*\).*/\1/p' deploy/man/*.[158] | sort -u | while read -r key; do
         "$gen" keys | grep -qxF "$key" || echo "$key"
     done)"
 exit $failed

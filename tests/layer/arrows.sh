@@ -35,7 +35,7 @@ check store base harbinger predict policy broker port flow
 check rpc base harbinger predict policy broker port flow
 check client base harbinger rpc
 check sidecar base harbinger predict policy broker port flow conf amqp http store rpc
-check cli base harbinger client
+check cli base harbinger client rpc
 
 n=$((n + 1))
 if grep -rn '#include "' ../include | grep -v '#include "harbinger/'; then
