@@ -67,6 +67,7 @@ class Producer(threading.Thread):
         self.exchange, self.key, self.uri = exchange, key, uri or harness.AMQP
         self.rng = random.Random(seed * 1000003 + first)
         self.digests, self.confirmed, self.uncertain, self.returned = {}, set(), set(), set()
+        self.body_digests = {}  # of the body alone
         self.pending, self.tag, self.stopping = {}, 0, False
         self.channel = self.connection = None
         self.start()
@@ -115,6 +116,7 @@ class Producer(threading.Thread):
             body, properties = message(number, self.rng)
             sent = pika.BasicProperties(**{**vars(properties), "headers": _as_sent(properties.headers)})
             self.digests[number] = digest(body, sent)
+            self.body_digests[number] = hashlib.sha256(body).hexdigest()
             self.tag += 1
             self.pending[self.tag] = number
             self.channel.basic_publish(self.exchange, self.key, body, properties, mandatory=True)
