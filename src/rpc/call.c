@@ -16,6 +16,7 @@
 
 #define HEADERS_MAX (16 << 10) /* bytes of a request's names and values */
 #define TEXT_BYTES  256
+#define KEEP_BYTES  (64 << 10) /* a larger buffer is not kept for the next message */
 
 struct rpc_call *rpc_call_new(struct rpc_conn *conn, int32_t stream_id)
 {
@@ -57,10 +58,9 @@ void rpc_call_free(struct rpc_call *c)
     if (c == NULL)
         return;
     struct rpc_conn *conn = c->conn;
-    bool answered = c->finished && rpc_call_unsent(c) == 0;
     rpc_call_clear_timer(c);
     if (c->method != NULL && c->method->gone != NULL)
-        c->method->gone(c, answered);
+        c->method->gone(c);
     conn->server->stats.calls[c->finished ? c->status : GRPC_CANCELLED]++;
     conn->in_bytes -= c->in.buf.n;
     conn->out_bytes -= rpc_call_unsent(c);
@@ -98,6 +98,30 @@ static size_t status_fields(const struct rpc_call *c, nghttp2_nv out[2])
     return 2;
 }
 
+static void drop(struct buf *b)
+{
+    if (b->cap > KEEP_BYTES)
+        buf_fini(b);
+    else
+        buf_reset(b);
+}
+
+/* What is sent makes room. A stream that is always behind never comes to the end of its buffer: what
+ * is left of it moves when that is less than half, so that a byte moves once. */
+static void count_sent(struct rpc_call *c, size_t n)
+{
+    c->out_at += n;
+    c->conn->out_bytes -= n;
+    if (c->out_at == c->out.n) {
+        drop(&c->out);
+        c->out_at = 0;
+    } else if (c->out_at >= KEEP_BYTES && c->out_at > c->out.n / 2) {
+        c->out.n -= c->out_at;
+        memmove(c->out.p, c->out.p + c->out_at, c->out.n);
+        c->out_at = 0;
+    }
+}
+
 static ssize_t on_read(nghttp2_session *s, int32_t stream_id, uint8_t *out, size_t n,
                        uint32_t *flags, nghttp2_data_source *source, void *ctx)
 {
@@ -109,13 +133,8 @@ static ssize_t on_read(nghttp2_session *s, int32_t stream_id, uint8_t *out, size
         n = left;
     if (n > 0)
         memcpy(out, c->out.p + c->out_at, n);
-    c->out_at += n;
-    c->conn->out_bytes -= n;
-    if (c->out_at < c->out.n)
-        return (ssize_t)n;
-    buf_reset(&c->out);
-    c->out_at = 0;
-    if (c->finished) {
+    count_sent(c, n);
+    if (rpc_call_unsent(c) == 0 && c->finished) {
         nghttp2_nv trailers[2];
         size_t n_trailers = status_fields(c, trailers);
         if (nghttp2_submit_trailer(s, stream_id, trailers, n_trailers) != 0)
@@ -160,6 +179,7 @@ uint8_t *rpc_call_extend(struct rpc_call *c, size_t n)
     }
     grpc_put_prefix(p, (uint32_t)n);
     c->conn->out_bytes += GRPC_PREFIX + n;
+    c->queued += GRPC_PREFIX + n;
     if (!c->started)
         start(c);
     else
@@ -318,6 +338,8 @@ static void take_messages(struct rpc_call *c)
     struct text body;
     while (!c->finished && next_message(c, &body))
         deliver(c, body);
+    if (!grpc_reader_partial(&c->in) && c->in.buf.cap > KEEP_BYTES)
+        grpc_reader_fini(&c->in);
 }
 
 void rpc_call_data(struct rpc_call *c, const uint8_t *data, size_t n)
@@ -349,6 +371,8 @@ static void take_unary(struct rpc_call *c)
     }
     if (next_message(c, &more) || grpc_reader_partial(&c->in))
         rpc_call_finish(c, GRPC_INTERNAL, "the request has more than one message");
+    else if (rpc_conn_is_over(c->conn))
+        rpc_call_finish(c, GRPC_RESOURCE_EXHAUSTED, "the connection's answers are not read");
     else if (c->deadline != MONO_NEVER && rpc_now(c->conn->server) >= c->deadline)
         rpc_call_finish(c, GRPC_DEADLINE_EXCEEDED, "the call's deadline has passed");
     else

@@ -140,6 +140,11 @@ bool rpc_conn_is_full(const struct rpc_conn *c)
     return c->out_bytes + unwritten(c) > DELIVER_BYTES;
 }
 
+bool rpc_conn_is_over(const struct rpc_conn *c)
+{
+    return c->out_bytes + unwritten(c) > c->server->options.max_connection_bytes;
+}
+
 /* What the session has to send, up to a chunk. */
 static bool collect(struct rpc_conn *c)
 {
@@ -163,7 +168,7 @@ static bool collect(struct rpc_conn *c)
 static void pause_or_resume(struct rpc_conn *c)
 {
     size_t held = c->out_bytes + unwritten(c), most = c->server->options.max_connection_bytes;
-    if (!c->paused && held > most) {
+    if (!c->paused && rpc_conn_is_over(c)) {
         c->paused = true;
         c->server->stats.paused++;
         (void)event_del(c->read);
@@ -195,7 +200,6 @@ void rpc_conn_flush(struct rpc_conn *c)
     list_remove(&c->dirty);
     if (c->in_session || (c->shaking && !c->broken))
         return;
-    bool was_full = rpc_conn_is_full(c);
     if (c->broken || !write_out(c)) {
         rpc_conn_free(c);
         return;
@@ -206,8 +210,8 @@ void rpc_conn_flush(struct rpc_conn *c)
         return;
     }
     pause_or_resume(c);
-    if (was_full && !rpc_conn_is_full(c))
-        rpc_server_pump(c->server);
+    if (!list_empty(&c->blocked) && !rpc_conn_is_full(c))
+        rpc_pull_unblock(c);
 }
 
 /* ---- in ---- */
@@ -314,6 +318,7 @@ struct rpc_conn *rpc_conn_new(struct rpc_server *s, int fd)
     c->wire.fd = fd;
     list_init(&c->dirty);
     list_init(&c->calls);
+    list_init(&c->blocked);
     list_push_back(&s->conns, &c->node);
     s->stats.connections++;
     if (make_tls(c) < 0 || make_events(c) < 0 || session_new(c) < 0) {

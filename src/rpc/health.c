@@ -60,7 +60,7 @@ void rpc_health_client_ended(struct rpc_call *c)
         rpc_call_finish(c, GRPC_INTERNAL, "the request has no message");
 }
 
-void rpc_health_gone(struct rpc_call *c, bool answered)
+void rpc_health_gone(struct rpc_call *c)
 {
     list_remove(&c->wait);
 }

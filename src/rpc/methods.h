@@ -25,10 +25,10 @@ RPC_MESSAGE(pull);
 RPC_MESSAGE(work);
 #undef RPC_MESSAGE
 
-void rpc_pull_gone(struct rpc_call *c, bool answered);
+void rpc_pull_gone(struct rpc_call *c);
 void rpc_work_client_ended(struct rpc_call *c);
-void rpc_work_gone(struct rpc_call *c, bool answered);
+void rpc_work_gone(struct rpc_call *c);
 void rpc_health_client_ended(struct rpc_call *c);
-void rpc_health_gone(struct rpc_call *c, bool answered);
+void rpc_health_gone(struct rpc_call *c);
 
 #endif

@@ -19,11 +19,12 @@ static void answer_delivery(struct rpc_call *c, const struct hb_delivery *d)
 {
     struct rpc_pulled pulled;
     rpc_pulled_of(c->conn->server, d, &pulled);
-    c->delivered = (struct rpc_held){d->id, d->token};
+    c->delivered = (struct rpc_held){d->id, d->token, UINT64_MAX};
     size_t n = rpc_pulled_bytes(&pulled);
     uint8_t *at = rpc_call_extend(c, 1 + pb_varint_bytes(n) + n);
     if (at == NULL)
         return;
+    c->delivered.end = c->queued;
     *at++ = PB_BYTES(2);
     at = pb_put_varint(at, n);
     rpc_pulled_put(at, &pulled);
@@ -71,7 +72,7 @@ void rpc_pull(struct rpc_call *c, const ProtobufCMessage *m)
         return;
     }
     rpc_server_pump(s); /* the pull may have moved a deadline */
-    if (list_empty(&s->parked) && serve(c) == HB_BROKER_OK)
+    if (list_empty(&s->parked) && !rpc_conn_is_full(c->conn) && serve(c) == HB_BROKER_OK)
         return;
     c->waits_until = mono_add(rpc_now(s), wait_of(s, r->timeout_ms));
     rpc_call_set_timer(c, mono_min(c->waits_until, c->deadline), on_time);
@@ -82,12 +83,12 @@ void rpc_pull(struct rpc_call *c, const ProtobufCMessage *m)
 }
 
 /* A delivery whose answer did not even reach the connection is as if it had never been made. */
-void rpc_pull_gone(struct rpc_call *c, bool answered)
+void rpc_pull_gone(struct rpc_call *c)
 {
     struct rpc_server *s = c->conn->server;
     if (!list_empty(&c->wait))
         s->stats.parked_pulls--;
-    if (answered || c->delivered.token == 0)
+    if (c->delivered.token == 0 || rpc_call_has_sent(c, &c->delivered))
         return;
     struct hb_settlement back = {
         .consumer = c->consumer, .id = c->delivered.id, .token = c->delivered.token};
@@ -97,18 +98,42 @@ void rpc_pull_gone(struct rpc_call *c, bool answered)
 
 void rpc_pull_release(struct rpc_server *s)
 {
+    for (struct list *node = s->conns.next; node != &s->conns; node = node->next)
+        rpc_pull_unblock(LIST_ENTRY(node, struct rpc_conn, node));
     while (!list_empty(&s->parked))
         answer_timed_out(LIST_ENTRY(list_first(&s->parked), struct rpc_call, wait));
+}
+
+struct rpc_call *rpc_pull_next(struct list *waiting)
+{
+    struct list *node;
+    while ((node = list_first(waiting)) != NULL) {
+        struct rpc_call *c = LIST_ENTRY(node, struct rpc_call, wait);
+        if (!rpc_conn_is_full(c->conn))
+            return c;
+        list_remove(node);
+        list_push_back(&c->conn->blocked, node);
+    }
+    return NULL;
+}
+
+void rpc_pull_unblock(struct rpc_conn *conn)
+{
+    struct rpc_server *s = conn->server;
+    while (!list_empty(&conn->blocked)) {
+        struct list *last = conn->blocked.prev;
+        struct rpc_call *c = LIST_ENTRY(last, struct rpc_call, wait);
+        list_remove(last);
+        list_push_front(c->method->is_stream ? &s->workers : &s->parked, last);
+    }
+    rpc_server_pump(s);
 }
 
 /* One message to the longest-parked pull; false when there is none, or no message. */
 static bool serve_pull(struct rpc_server *s)
 {
-    struct list *node = list_first(&s->parked);
-    if (node == NULL)
-        return false;
-    struct rpc_call *c = LIST_ENTRY(node, struct rpc_call, wait);
-    if (serve(c) == HB_BROKER_EMPTY)
+    struct rpc_call *c = rpc_pull_next(&s->parked);
+    if (c == NULL || serve(c) == HB_BROKER_EMPTY)
         return false;
     s->stats.parked_pulls--;
     return true;

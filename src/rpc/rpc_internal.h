@@ -33,7 +33,7 @@ struct rpc_method {
     /* Streams: the client has ended its side. NULL: that ends the call with OK. */
     void (*client_ended)(struct rpc_call *c);
     /* The call is over, answered or not: drop what waits for it. NULL: nothing does. */
-    void (*gone)(struct rpc_call *c, bool answered);
+    void (*gone)(struct rpc_call *c);
 };
 
 /* NULL when there is no such method. */
@@ -41,9 +41,10 @@ const struct rpc_method *rpc_method_find(struct text path);
 
 /* ---- calls ---- */
 
-/* A delivery that a Work stream has and has not settled. */
+/* A delivery that was written into a call's answer and is not settled. */
 struct rpc_held {
     uint64_t id, token;
+    uint64_t end; /* of its bytes, as rpc_call.queued counts */
 };
 
 struct rpc_call {
@@ -56,6 +57,7 @@ struct rpc_call {
     size_t header_bytes;
     struct buf out; /* framed messages, sent up to out_at */
     size_t out_at;
+    uint64_t queued; /* bytes that ever were in `out` */
     struct {
         bool post, grpc, compressed, authorized, bad_timeout;
     } head;            /* what the request's headers said */
@@ -108,6 +110,12 @@ static inline size_t rpc_call_unsent(const struct rpc_call *c)
     return c->out.n - c->out_at;
 }
 
+/* The delivery has left for its consumer. Only what has not can be put back as if never made. */
+static inline bool rpc_call_has_sent(const struct rpc_call *c, const struct rpc_held *h)
+{
+    return h->end <= c->queued - rpc_call_unsent(c);
+}
+
 /* ---- connections ---- */
 
 struct rpc_conn {
@@ -118,6 +126,7 @@ struct rpc_conn {
     bool shaking; /* the TLS handshake goes on */
     nghttp2_session *session;
     struct list calls;
+    struct list blocked; /* rpc_call.wait of those who wait for room, not for a message */
     unsigned n_calls;
     struct event *read, *write;
     struct event *patience; /* a client that says nothing to begin with is cut */
@@ -139,8 +148,11 @@ void rpc_conn_touch(struct rpc_conn *c);
 /* Sends now what can be sent. The connection may be gone after it. */
 void rpc_conn_flush(struct rpc_conn *c);
 void rpc_conn_shut(struct rpc_conn *c);
-/* So much is unsent that nothing more should be delivered to it; its flush pumps again. */
+/* So much is unsent that nothing more should be delivered to it. Who waits for a message then moves
+ * to `blocked`; a flush that makes room moves all back and pumps. */
 bool rpc_conn_is_full(const struct rpc_conn *c);
+/* So much more than that is unsent that its requests are refused. */
+bool rpc_conn_is_over(const struct rpc_conn *c);
 
 /* ---- the server ---- */
 
@@ -169,6 +181,10 @@ mono_t rpc_now(const struct rpc_server *s);
 
 /* Gives waiting messages to whoever waits for one. */
 void rpc_pull_pump(struct rpc_server *s);
+/* The first of those who wait for a message on a connection that has room; NULL. */
+struct rpc_call *rpc_pull_next(struct list *waiting);
+/* Those who waited for room wait for messages again, before all others. */
+void rpc_pull_unblock(struct rpc_conn *conn);
 /* One message to the next Work stream; false when none can take one, or none waits. */
 bool rpc_work_serve(struct rpc_server *s);
 /* Answers all parked pulls as timed out. */

@@ -53,7 +53,8 @@ static void forget(struct rpc_call *c, uint64_t token)
         }
 }
 
-/* All that is left, the newest first, which is cheapest to give back. */
+/* All that is left, the newest first, which is cheapest to give back. What was not even sent has
+ * never failed. */
 static void give_back(struct rpc_call *c, bool failed)
 {
     static const char reason[] = "the consumer's stream broke";
@@ -65,8 +66,9 @@ static void give_back(struct rpc_call *c, bool failed)
                                         .token = h->token,
                                         .duration_ms = -1,
                                         .reason = {reason, sizeof reason - 1}};
-        (void)(failed ? hb_broker_nack(s->station.broker, &settled, rpc_now(s))
-                      : hb_broker_return(s->station.broker, &settled, rpc_now(s)));
+        (void)(failed && rpc_call_has_sent(c, h)
+                   ? hb_broker_nack(s->station.broker, &settled, rpc_now(s))
+                   : hb_broker_return(s->station.broker, &settled, rpc_now(s)));
     }
     rpc_server_pump(s);
 }
@@ -78,34 +80,25 @@ static void deliver(struct rpc_call *c, const struct hb_delivery *d)
 {
     struct rpc_pulled pulled;
     rpc_pulled_of(c->conn->server, d, &pulled);
-    c->held[c->n_held++] = (struct rpc_held){d->id, d->token};
+    struct rpc_held *held = &c->held[c->n_held++];
+    *held = (struct rpc_held){d->id, d->token, UINT64_MAX};
     c->credit--;
     size_t n = rpc_pulled_bytes(&pulled);
     uint8_t *at = rpc_call_extend(c, 1 + pb_varint_bytes(n) + n);
     if (at == NULL)
         return;
+    held->end = c->queued;
     *at++ = PB_BYTES(1);
     at = pb_put_varint(at, n);
     rpc_pulled_put(at, &pulled);
 }
 
-/* The first of the ring that can take a message. A connection that is full pumps again when some of
- * it is sent. */
-static struct rpc_call *next_worker(struct rpc_server *s)
-{
-    for (struct list *node = s->workers.next; node != &s->workers; node = node->next) {
-        struct rpc_call *c = LIST_ENTRY(node, struct rpc_call, wait);
-        if (!rpc_conn_is_full(c->conn) && has_room(c))
-            return c;
-    }
-    return NULL;
-}
-
 bool rpc_work_serve(struct rpc_server *s)
 {
     struct hb_delivery d;
-    struct rpc_call *c = next_worker(s);
-    if (c == NULL || hb_broker_pull(s->station.broker, c->consumer, rpc_now(s), &d) != HB_BROKER_OK)
+    struct rpc_call *c = rpc_pull_next(&s->workers);
+    if (c == NULL || !has_room(c) ||
+        hb_broker_pull(s->station.broker, c->consumer, rpc_now(s), &d) != HB_BROKER_OK)
         return false;
     leave_ring(c);
     deliver(c, &d);
@@ -189,7 +182,7 @@ void rpc_work_client_ended(struct rpc_call *c)
     rpc_call_finish(c, GRPC_OK, "%s", "");
 }
 
-void rpc_work_gone(struct rpc_call *c, bool answered)
+void rpc_work_gone(struct rpc_call *c)
 {
     if (c->opened)
         c->conn->server->stats.work_streams--;

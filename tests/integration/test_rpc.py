@@ -10,6 +10,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import harness  # noqa: E402
 from harness import equal, wait_until  # noqa: E402
+import h2raw  # noqa: E402
 import rpc  # noqa: E402
 from rpc import Client, Server, grpc, pb, refused  # noqa: E402
 
@@ -438,6 +439,101 @@ def a_client_that_does_not_read_stalls_nobody_else():
             for _ in range(50):
                 client.submit(b"x")
                 client.ack(client.pull())
+
+
+def _peak_kib(server):
+    """The most memory that the server has had, in KiB."""
+    status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text(encoding="ascii")
+    return int(status.split("VmHWM:")[1].split()[0])
+
+
+def pulls_of_a_client_that_does_not_read_wait_until_it_does():
+    with _both() as (server, client), h2raw.Raw(server.port, window=0) as deaf:
+        body = pb.PullRequest(consumer_id=client.consumer, timeout_ms=5000).SerializeToString()
+        for _ in range(60):
+            deaf.open("Pull", body)
+        wait_until(lambda: client.stub.Stats(pb.StatsRequest()) is not None)
+        for _ in range(60):
+            client.submit(bytes(100000))
+        taken = client.stats().in_flight
+        assert 10 <= taken < 15, taken  # a mebibyte
+        for _ in range(60 - taken):
+            client.ack(client.pull(timeout_ms=5000))
+        equal(client.pull(timeout_ms=1), None)
+        deaf.close()
+        wait_until(lambda: client.stats().in_flight == 0, what="what it never got to come back")
+        equal((client.stats().waiting, client.stats().nacked), (taken, 0))
+
+
+def pulls_that_had_to_wait_for_their_client_are_served():
+    with _both() as (server, client), h2raw.Raw(server.port, window=0) as slow:
+        body = pb.PullRequest(consumer_id=client.consumer, timeout_ms=5000).SerializeToString()
+        streams = [slow.open("Pull", body) for _ in range(30)]
+        for _ in range(30):
+            client.submit(bytes(100000))
+        wait_until(lambda: client.stats().in_flight >= 10)
+        slow.grant(0, 10000000)
+        for stream in streams:
+            slow.grant(stream, 200000)
+        wait_until(lambda: client.stats().in_flight == 30, limit=4)
+        sizes = {}
+        while sum(sizes.values()) < 30 * 100000:
+            kind, _, stream, payload = slow.read()
+            if kind == h2raw.DATA:
+                sizes[stream] = sizes.get(stream, 0) + len(payload)
+        equal(len(sizes), 30)
+
+
+def what_a_broken_stream_was_not_sent_has_not_failed():
+    with _both() as (server, client), h2raw.Raw(server.port, window=250000) as slow:
+        for number in range(5):
+            client.submit(b"%d" % number + bytes(100000))
+        slow.grant(0, 10000000)
+        slow.open("Work", pb.WorkRequest(consumer_id=client.consumer, credit=5).SerializeToString(), end=False)
+        wait_until(lambda: client.stats().in_flight == 5)
+        slow.close()
+        wait_until(lambda: client.stats().in_flight == 0)
+        equal((client.stats().waiting, client.stats().nacked), (5, 2), "two had been sent, and a part of the third")
+        equal([client.pull().payload[:1] for _ in range(5)], [b"2", b"3", b"4", b"1", b"0"])
+
+
+def a_stream_that_is_always_behind_costs_no_memory():
+    with _both() as (server, client), h2raw.Raw(server.port, window=300000) as slow:
+        slow.grant(0, 2 ** 30)
+        work = slow.open("Work", pb.WorkRequest(consumer_id=client.consumer, credit=20).SerializeToString(), end=False)
+        for _ in range(20):
+            client.submit(bytes(100000))
+        wait_until(lambda: client.stats().in_flight >= 10)
+        before, data = _peak_kib(server), b""
+        for _ in range(300):
+            while len(data) < 5 or len(data) < 5 + int.from_bytes(data[1:5], "big"):
+                kind, _, _, payload = slow.read()
+                if kind == h2raw.DATA:
+                    data += payload
+                    slow.grant(work, len(payload))
+            end = 5 + int.from_bytes(data[1:5], "big")
+            got, data = pb.WorkResponse.FromString(data[5:end]), data[end:]
+            client.submit(bytes(100000))
+            slow.send(work, pb.WorkRequest(credit=1, settlements=[
+                pb.Settlement(message_id=m.message_id, attempt_token=m.attempt_token) for m in got.deliveries
+            ]).SerializeToString())
+        if harness.PLAIN:
+            assert _peak_kib(server) - before < 10000, (before, _peak_kib(server))
+
+
+def answers_that_nobody_reads_are_bounded():
+    with _both(max_attempts=1, max_held=4000000) as (server, client), h2raw.Raw(server.port, window=0) as deaf:
+        for _ in range(10):
+            client.submit(bytes(100000))
+            client.nack(client.pull())
+        before = _peak_kib(server)
+        body = pb.InspectDlqRequest(limit=100).SerializeToString()
+        for _ in range(500):
+            deaf.open("InspectDlq", body)
+        for _ in range(50):
+            client.ack(client.pull()) if client.submit() else None
+        if harness.PLAIN:
+            assert _peak_kib(server) - before < 30000, (before, _peak_kib(server))
 
 
 def clients_that_die_in_mid_stream_leave_nothing_behind():
