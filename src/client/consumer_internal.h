@@ -5,10 +5,13 @@
 #include "client/peer.h"
 #include "rpc/harbinger.pb-c.h"
 
+#include <stdatomic.h>
+
 struct hb_consumer {
     struct hb_consumer_options options;
     struct peer *peer;
-    int stop_fd; /* readable: stop */
+    atomic_bool stop;
+    int stop_fd; /* readable when `stop` is set, for whoever polls */
     char *id;    /* NULL: not registered */
     struct hb_header *headers;
     size_t n_headers; /* room */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 bool dial_split(const char *address, char host[256], char port[8])
@@ -155,6 +156,14 @@ static int tls_shake(SSL *ssl, int fd, mono_t until, char *why, size_t size)
     }
 }
 
+/* From here on recv() may wait a little; everything else says MSG_DONTWAIT. */
+static void make_patient(int fd)
+{
+    struct timeval patience = {.tv_usec = DIAL_PATIENCE_MS * 1000};
+    fcntl(fd, F_SETFL, 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+}
+
 int dial(const struct hb_client_options *o, mono_t until, struct wire *out, char *why, size_t size)
 {
     char host[256], port[8];
@@ -165,7 +174,9 @@ int dial(const struct hb_client_options *o, mono_t until, struct wire *out, char
     struct wire w = {.fd = -1};
     if (connect_any(host, port, until, &w.fd, why, size) < 0)
         return -1;
-    if (o->ca_file != NULL) {
+    if (o->ca_file == NULL) {
+        make_patient(w.fd);
+    } else {
         const char *name = o->server_name != NULL ? o->server_name : host;
         w.ssl = tls_new(o, name, w.fd, why, size);
         if (w.ssl == NULL || tls_shake(w.ssl, w.fd, until, why, size) < 0) {

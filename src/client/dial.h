@@ -13,6 +13,9 @@
 /* HOST:PORT or [HOST]:PORT into its parts; false when it is of another form. */
 bool dial_split(const char *address, char host[256], char port[8]);
 
+/* How long wire_read_patiently waits. */
+#define DIAL_PATIENCE_MS 20
+
 /* 0, or -1 with words in `why`. Resolving a name may take longer than `until`. */
 int dial(const struct hb_client_options *o, mono_t until, struct wire *out, char *why,
          size_t size) MUST_CHECK;

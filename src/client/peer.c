@@ -16,7 +16,8 @@
 #define DEFAULT_ADDRESS "127.0.0.1:50051"
 #define DEFAULT_TIMEOUT (5 * MONO_S)
 #define WINDOW_BYTES    (4 << 20)
-#define MESSAGE_MAX     (64 << 20) /* of what the server sends */
+#define MESSAGE_MAX     (64 << 20)     /* of what the server sends */
+#define IDLE_FOR        (10 * MONO_MS) /* heard of so lately, a peer is taken to be there */
 #define READ_BYTES      (64 << 10)
 #define TOKEN_BYTES     4096
 #define SERVICE         "/harbinger_rpc.Broker/"
@@ -28,6 +29,7 @@ struct peer {
     struct list calls;        /* struct call, those with a stream */
     struct buf out;           /* bytes for the wire, from out_at on */
     size_t out_at;
+    mono_t heard_at; /* the latest bytes */
     int wake_fd;
     bool heard;      /* the server has spoken HTTP/2 on this connection */
     bool going_away; /* the server takes no further calls on this connection */
@@ -293,15 +295,17 @@ static bool write_out(struct peer *p)
 }
 
 /* Reads what is there; false when the connection is over. */
-static bool read_in(struct peer *p)
+static bool read_in(struct peer *p, bool patiently)
 {
     uint8_t bytes[READ_BYTES];
     for (;;) {
-        ssize_t n = wire_read(&p->wire, bytes, sizeof bytes);
+        ssize_t n = patiently ? wire_read_patiently(&p->wire, bytes, sizeof bytes)
+                              : wire_read(&p->wire, bytes, sizeof bytes);
         if (n == WIRE_LATER)
             return true;
         if (n < 0)
             return false;
+        p->heard_at = peer_now();
         if (nghttp2_session_mem_recv(p->session, bytes, (size_t)n) < 0)
             return false;
         if ((size_t)n < sizeof bytes && p->wire.ssl == NULL)
@@ -314,7 +318,8 @@ static void look_at_idle(struct peer *p)
 {
     if (p->session == NULL || !list_empty(&p->calls))
         return;
-    if (!read_in(p) || p->going_away)
+    if (p->going_away || (peer_now() - p->heard_at > IDLE_FOR && !read_in(p, false)) ||
+        p->going_away)
         hang_up_lost(p);
 }
 
@@ -355,6 +360,15 @@ static int poll_ms(mono_t left)
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
+/* A busy peer answers soon: waiting in recv() saves a poll() each time. Whoever wants to wake us up
+ * waits that long at most. */
+static bool may_wait_patiently(const struct peer *p, mono_t until)
+{
+    mono_t patience = DIAL_PATIENCE_MS * MONO_MS, now = peer_now();
+    return p->wire.ssl == NULL && p->out_at == p->out.n && now - p->heard_at < patience &&
+           (until == MONO_NEVER || until - now > patience);
+}
+
 /* One poll() and what follows from it. `until` is MONO_NEVER for no limit. Returns true when the
  * wake descriptor is readable. */
 static bool turn(struct peer *p, mono_t until)
@@ -363,13 +377,20 @@ static bool turn(struct peer *p, mono_t until)
         hang_up_lost(p);
         return false;
     }
+    mono_t heard_at = p->heard_at;
+    if (may_wait_patiently(p, until)) {
+        if (!read_in(p, true))
+            hang_up_lost(p);
+        if (p->session == NULL || p->heard_at != heard_at)
+            return false;
+    }
     struct pollfd fds[2] = {
         {.fd = p->wire.fd, .events = (short)(POLLIN | (p->out_at < p->out.n ? POLLOUT : 0))},
         {.fd = p->wake_fd, .events = POLLIN}};
     int wait_ms = until != MONO_NEVER ? poll_ms(until - peer_now()) : -1;
     if (poll(fds, p->wake_fd >= 0 ? 2 : 1, wait_ms) < 0)
         return false;
-    if (fds[0].revents != 0 && !read_in(p))
+    if (fds[0].revents != 0 && !read_in(p, false))
         hang_up_lost(p);
     return p->wake_fd >= 0 && fds[1].revents != 0;
 }

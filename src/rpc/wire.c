@@ -20,16 +20,25 @@ static bool is_later(void)
     return errno == EAGAIN || errno == EINTR;
 }
 
+static ssize_t plain_result(ssize_t r)
+{
+    if (r > 0)
+        return r;
+    return r < 0 && is_later() ? WIRE_LATER : WIRE_LOST;
+}
+
 ssize_t wire_read(struct wire *w, void *p, size_t n)
 {
     if (w->ssl != NULL) {
         ERR_clear_error();
         return tls_result(w->ssl, SSL_read(w->ssl, p, (int)n));
     }
-    ssize_t r = recv(w->fd, p, n, 0);
-    if (r > 0)
-        return r;
-    return r < 0 && is_later() ? WIRE_LATER : WIRE_LOST;
+    return plain_result(recv(w->fd, p, n, MSG_DONTWAIT));
+}
+
+ssize_t wire_read_patiently(struct wire *w, void *p, size_t n)
+{
+    return plain_result(recv(w->fd, p, n, 0));
 }
 
 ssize_t wire_write(struct wire *w, const void *p, size_t n)
@@ -38,7 +47,7 @@ ssize_t wire_write(struct wire *w, const void *p, size_t n)
         ERR_clear_error();
         return tls_result(w->ssl, SSL_write(w->ssl, p, (int)n));
     }
-    ssize_t r = send(w->fd, p, n, MSG_NOSIGNAL);
+    ssize_t r = send(w->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (r >= 0)
         return r;
     return is_later() ? WIRE_LATER : WIRE_LOST;

@@ -19,6 +19,10 @@ enum { WIRE_LATER = -1, WIRE_LOST = -2 };
 ssize_t wire_read(struct wire *w, void *p, size_t n);
 ssize_t wire_write(struct wire *w, const void *p, size_t n);
 
+/* With a blocking descriptor in the clear: waits for bytes as long as its SO_RCVTIMEO says, which
+ * saves the poll() before each answer of a busy peer. */
+ssize_t wire_read_patiently(struct wire *w, void *p, size_t n);
+
 /* Both, the TLS state and the descriptor. Idempotent. */
 void wire_close(struct wire *w);
 
