@@ -82,8 +82,7 @@ def another_error_of_a_settlement_stops():
 
 
 def an_error_of_a_pull_that_passes_is_waited_out():
-    with Script() as s, Client("consume", s.address, stop_after=1) as c:
-        s.fail["Pull"] = [UNAVAILABLE, LATE]
+    with Script(Pull=[UNAVAILABLE, LATE]) as s, Client("consume", s.address, stop_after=1) as c:
         s.add(b"x")
         c.end()
         pulls = s.named("Pull")
@@ -92,8 +91,7 @@ def an_error_of_a_pull_that_passes_is_waited_out():
 
 
 def a_pull_without_an_answer_ends_half_a_second_after_its_time():
-    with Script() as s, Client("consume", s.address, stop_after=1, pull_ms=200) as c:
-        s.fail["Pull"] = ["hang"]
+    with Script(Pull=["hang"]) as s, Client("consume", s.address, stop_after=1, pull_ms=200) as c:
         s.add(b"x")
         c.end()
         first, second = s.named("Pull")
@@ -102,8 +100,7 @@ def a_pull_without_an_answer_ends_half_a_second_after_its_time():
 
 
 def another_error_of_a_pull_stops():
-    with Script() as s, Client("consume", s.address) as c:
-        s.fail["Pull"] = [grpc.StatusCode.PERMISSION_DENIED]
+    with Script(Pull=[grpc.StatusCode.PERMISSION_DENIED]) as s, Client("consume", s.address) as c:
         c.end(1)
         equal(c.lines("error"), [f"Pull at {s.address}: PERMISSION_DENIED: as the script says: 100% Pull ☂"])
 

@@ -4,24 +4,15 @@ It is a foreign implementation of the protocol, so it shows that a client gets o
 """
 import collections
 import concurrent.futures
-import importlib
 import pathlib
 import subprocess
-import sys
-import tempfile
 import threading
 import time
 
 import grpc
 
 import harness
-
-_folder = tempfile.TemporaryDirectory(prefix="harbinger-pb.")
-subprocess.run(["/usr/bin/python3", "-m", "grpc_tools.protoc", f"-I{harness.ROOT / 'src/rpc'}", f"--python_out={_folder.name}",
-                "harbinger.proto", "health.proto"], check=True)
-sys.path.insert(0, _folder.name)
-pb = importlib.import_module("harbinger_pb2")
-health_pb = importlib.import_module("health_pb2")
+from rpc import health as health_pb, pb
 
 UNARY = ["RegisterProducer", "Submit", "RegisterConsumer", "Pull", "Ack", "Nack", "InspectDlq", "ExtendLease", "Stats",
          "RedriveDlq", "PurgeDlq", "Drain"]
@@ -32,8 +23,9 @@ class Script:
     """`messages`: what is handed out next. `fail[name]`: for each next call of that name a status, a text that is
     "hang" (it is never answered), or None. `calls`: what came. `answers[name]`: instead of the usual answer."""
 
-    def __init__(self, port=0, credentials=None):
-        self.messages, self.calls, self.fail, self.answers = collections.deque(), [], collections.defaultdict(list), {}
+    def __init__(self, port=0, credentials=None, **fail):
+        self.messages, self.calls, self.answers = collections.deque(), [], {}
+        self.fail = collections.defaultdict(list, fail)
         self.work_results, self.credit, self.cancelled, self.half_closed = [], [], 0, 0
         self.submits, self.answer_submits, self.break_after = [], True, None
         self.work_ends, self.stopping = [], threading.Event()
