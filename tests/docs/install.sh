@@ -1,9 +1,10 @@
 #!/bin/sh
-# install.sh BUILD: `meson install` brings the programs, their manual pages and a unit that calls that daemon.
+# install.sh BUILD: `meson install` brings the programs, their manual pages, a unit that calls that daemon, and
+# libraries that other programs can be built with.
 set -u
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-echo "1..2"
+echo "1..3"
 failed=0
 said=$(DESTDIR="$work" meson install -C "$1" --no-rebuild 2>&1) || { echo "$said" | sed 's/^/# /'; exit 1; }
 
@@ -22,6 +23,23 @@ if [ -n "$called" ] && [ -x "$work$called" ]; then
     echo "ok 2 - the unit calls the daemon"
 else
     echo "not ok 2 - the unit calls '$called'"
+    failed=1
+fi
+
+# A sanitizer's runtime would have to be linked into the other program as well.
+if [ "${HARBINGER_PLAIN:-1}" = 0 ]; then
+    echo "ok 3 - another program is built with the installed library # SKIP only in a plain build"
+    exit $failed
+fi
+pc=$(dirname "$(find "$work" -name harbinger.pc)")
+flags=$(PKG_CONFIG_SYSROOT_DIR="$work" PKG_CONFIG_PATH="$pc" pkg-config --cflags --libs harbinger)
+libs=$(dirname "$(find "$work" -name libharbinger.so)")
+# shellcheck disable=SC2086 # flags are words
+if cc -Wall -Werror "$(dirname "$0")/embed.c" -o "$work/embed" $flags &&
+    said=$(LD_LIBRARY_PATH="$libs" "$work/embed") && [ "${said#* }" = "0 1" ]; then
+    echo "ok 3 - another program is built with the installed library"
+else
+    echo "not ok 3 - another program is built with the installed library: $flags: ${said:-}"
     failed=1
 fi
 exit $failed
