@@ -16,6 +16,7 @@
 
 #define HEADERS_MAX (16 << 10) /* bytes of a request's names and values */
 #define TEXT_BYTES  256
+#define MERGE_BYTES (16 << 10) /* of a message that others are added to */
 #define KEEP_BYTES  (64 << 10) /* a larger buffer is not kept for the next message */
 
 struct rpc_call *rpc_call_new(struct rpc_conn *conn, int32_t stream_id)
@@ -117,6 +118,7 @@ static void count_sent(struct rpc_call *c, size_t n)
         c->out_at = 0;
     } else if (c->out_at >= KEEP_BYTES && c->out_at > c->out.n / 2) {
         c->out.n -= c->out_at;
+        c->last = c->last > c->out_at ? c->last - c->out_at : 0;
         memmove(c->out.p, c->out.p + c->out_at, c->out.n);
         c->out_at = 0;
     }
@@ -178,6 +180,7 @@ uint8_t *rpc_call_extend(struct rpc_call *c, size_t n)
         return NULL;
     }
     grpc_put_prefix(p, (uint32_t)n);
+    c->last = c->out.n - n - GRPC_PREFIX;
     c->conn->out_bytes += GRPC_PREFIX + n;
     c->queued += GRPC_PREFIX + n;
     if (!c->started)
@@ -186,6 +189,35 @@ uint8_t *rpc_call_extend(struct rpc_call *c, size_t n)
         nghttp2_session_resume_data(c->conn->session, c->stream_id);
     rpc_conn_touch(c->conn);
     return p + GRPC_PREFIX;
+}
+
+/* Of the latest message nothing is sent, and with n bytes more it is still small. */
+static bool can_grow(const struct rpc_call *c, size_t n)
+{
+    return rpc_call_unsent(c) > 0 && c->out_at <= c->last && n <= MERGE_BYTES &&
+           c->out.n - c->last + n <= MERGE_BYTES && !c->finished;
+}
+
+uint8_t *rpc_call_extend_more(struct rpc_call *c, size_t n)
+{
+    if (!can_grow(c, n))
+        return rpc_call_extend(c, n);
+    uint8_t *p = (uint8_t *)buf_extend(&c->out, n);
+    if (p == NULL) {
+        rpc_call_finish(c, GRPC_RESOURCE_EXHAUSTED, "the server is out of memory");
+        return NULL;
+    }
+    grpc_put_prefix((uint8_t *)c->out.p + c->last, (uint32_t)(c->out.n - c->last - GRPC_PREFIX));
+    c->conn->out_bytes += n;
+    c->queued += n;
+    return p;
+}
+
+void rpc_call_send_more(struct rpc_call *c, const ProtobufCMessage *m)
+{
+    uint8_t *p = rpc_call_extend_more(c, protobuf_c_message_get_packed_size(m));
+    if (p != NULL)
+        protobuf_c_message_pack(m, p);
 }
 
 void rpc_call_send(struct rpc_call *c, const ProtobufCMessage *m)
@@ -215,6 +247,11 @@ void rpc_call_finish(struct rpc_call *c, int status, const char *fmt, ...)
     else
         nghttp2_session_resume_data(c->conn->session, c->stream_id);
     rpc_conn_touch(c->conn);
+}
+
+void rpc_call_undecoded(struct rpc_call *c)
+{
+    rpc_call_finish(c, GRPC_INTERNAL, "the request cannot be decoded");
 }
 
 void rpc_call_answer(struct rpc_call *c, const ProtobufCMessage *m)
@@ -307,12 +344,16 @@ void rpc_call_headers_done(struct rpc_call *c)
 static void deliver(struct rpc_call *c, struct text body)
 {
     struct rpc_server *s = c->conn->server;
+    if (c->method->raw != NULL) {
+        c->method->raw(c, body);
+        return;
+    }
     ProtobufCMessage *m = protobuf_c_message_unpack(c->method->request, arena_allocator(s->arena),
                                                     body.n, (const uint8_t *)body.p);
     if (m != NULL)
         c->method->message(c, m);
     else
-        rpc_call_finish(c, GRPC_INTERNAL, "the request cannot be decoded");
+        rpc_call_undecoded(c);
     arena_reset(s->arena);
 }
 

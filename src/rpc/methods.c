@@ -10,11 +10,11 @@
 #define CHECK         .request = &grpc__health__v1__health_check_request__descriptor
 
 static const struct rpc_method methods[] = {
-    {BROKER "Submit", REQUEST(submit), .message = rpc_submit_one},
+    {BROKER "Submit", .raw = rpc_submit_one},
     {BROKER "Pull", REQUEST(pull), .message = rpc_pull, .gone = rpc_pull_gone},
     {BROKER "Ack", REQUEST(ack), .message = rpc_ack},
     {BROKER "Nack", REQUEST(nack), .message = rpc_nack},
-    {BROKER "SubmitStream", REQUEST(submit), .is_stream = true, .message = rpc_submit_stream},
+    {BROKER "SubmitStream", .is_stream = true, .raw = rpc_submit_stream},
     {BROKER "Work", REQUEST(work), .is_stream = true, .message = rpc_work,
      .client_ended = rpc_work_client_ended, .gone = rpc_work_gone},
     {BROKER "RegisterProducer", REQUEST(register_producer), .message = rpc_register_producer},

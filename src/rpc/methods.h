@@ -8,8 +8,6 @@
 
 /* submit.c, settle.c, admin.c, health.c; pull.c, work.c */
 RPC_MESSAGE(register_producer);
-RPC_MESSAGE(submit_one);
-RPC_MESSAGE(submit_stream);
 RPC_MESSAGE(register_consumer);
 RPC_MESSAGE(ack);
 RPC_MESSAGE(nack);
@@ -24,6 +22,8 @@ RPC_MESSAGE(health_watch);
 RPC_MESSAGE(pull);
 RPC_MESSAGE(work);
 #undef RPC_MESSAGE
+void rpc_submit_one(struct rpc_call *c, struct text body);
+void rpc_submit_stream(struct rpc_call *c, struct text body);
 
 void rpc_pull_gone(struct rpc_call *c);
 void rpc_work_client_ended(struct rpc_call *c);

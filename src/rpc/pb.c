@@ -91,13 +91,50 @@ bool pb_next_header(struct text *rest, struct text *name, struct text *value)
            take_field(&entry, PB_BYTES(2), value);
 }
 
+/* Tags are 32 bits wide, and no field has the number 0. */
+static bool take_tag(struct text *rest, struct pb_field *out)
+{
+    uint64_t tag;
+    if (!take_varint(rest, &tag) || tag > UINT32_MAX || tag >> 3 == 0)
+        return false;
+    out->number = (uint32_t)tag >> 3;
+    out->type = (uint32_t)tag & 7;
+    return true;
+}
+
+enum pb_next pb_next_field(struct text *rest, struct pb_field *out)
+{
+    uint64_t n;
+    if (rest->n == 0)
+        return PB_END;
+    if (!take_tag(rest, out))
+        return PB_BAD;
+    switch (out->type) {
+    case PB_TYPE_VARINT: return take_varint(rest, &out->value) ? PB_FIELD : PB_BAD;
+    case PB_TYPE_FIXED64: n = 8; break;
+    case PB_TYPE_FIXED32: n = 4; break;
+    case PB_TYPE_BYTES:
+        if (take_varint(rest, &n))
+            break;
+        return PB_BAD;
+    default: return PB_BAD; /* groups are no longer used */
+    }
+    if (n > rest->n)
+        return PB_BAD;
+    out->bytes = (struct text){rest->p, (size_t)n};
+    rest->p += n;
+    rest->n -= (size_t)n;
+    return PB_FIELD;
+}
+
 struct text rpc_submission_header(const struct rpc_submission *s, const char *wanted)
 {
     struct text rest = {s->headers.p, s->headers.n}, name, value, key = text_of(wanted);
+    struct text found = {NULL, 0};
     while (pb_next_header(&rest, &name, &value))
         if (text_equal(name, key))
-            return value;
-    return (struct text){NULL, 0};
+            found = value;
+    return found;
 }
 
 /* How many bytes the sequence that begins with this byte has; 0: none begins so. */

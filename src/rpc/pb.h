@@ -25,6 +25,16 @@ uint8_t *pb_put_varint(uint8_t *p, uint64_t v);
 size_t pb_field_bytes(size_t n);
 uint8_t *pb_put_field(uint8_t *p, uint8_t tag, const void *data, size_t n);
 
+/* The next field of a message. */
+enum { PB_TYPE_VARINT = 0, PB_TYPE_FIXED64 = 1, PB_TYPE_BYTES = 2, PB_TYPE_FIXED32 = 5 };
+struct pb_field {
+    uint32_t number, type;
+    uint64_t value;    /* of PB_TYPE_VARINT */
+    struct text bytes; /* of all others; a part of the message */
+};
+enum pb_next { PB_FIELD, PB_END, PB_BAD };
+enum pb_next pb_next_field(struct text *rest, struct pb_field *out) MUST_CHECK;
+
 /* One header of a run of them: advances *rest; false at the end (or at what is no header). */
 bool pb_next_header(struct text *rest, struct text *name, struct text *value);
 

@@ -28,8 +28,9 @@ struct rpc_method {
     bool is_open;     /* needs no token */
     const ProtobufCMessageDescriptor *request;
 
-    /* One message; valid during the call. */
+    /* One message; valid during the call. `raw` takes it undecoded: then `request` is not used. */
     void (*message)(struct rpc_call *c, const ProtobufCMessage *m);
+    void (*raw)(struct rpc_call *c, struct text body);
     /* Streams: the client has ended its side. NULL: that ends the call with OK. */
     void (*client_ended)(struct rpc_call *c);
     /* The call is over, answered or not: drop what waits for it. NULL: nothing does. */
@@ -57,6 +58,7 @@ struct rpc_call {
     size_t header_bytes;
     struct buf out; /* framed messages, sent up to out_at */
     size_t out_at;
+    size_t last;     /* where the latest message begins in `out` */
     uint64_t queued; /* bytes that ever were in `out` */
     struct {
         bool post, grpc, compressed, authorized, bad_timeout;
@@ -84,11 +86,20 @@ struct rpc_call {
 /* Queues one message; the first one sends the headers. Out of memory ends the call. */
 void rpc_call_send(struct rpc_call *c, const ProtobufCMessage *m);
 
+/* Adds to the message that is still unsent, if there is one and both stay small: for messages that
+ * only have repeated fields, one after the other is the same as both in one, and costs the client
+ * one message less. */
+void rpc_call_send_more(struct rpc_call *c, const ProtobufCMessage *m);
+uint8_t *rpc_call_extend_more(struct rpc_call *c, size_t n);
+
 /* Room for one message of n bytes, framed, to be written by the caller; NULL as above. */
 uint8_t *rpc_call_extend(struct rpc_call *c, size_t n);
 
 /* Decides how the call ends, after what was queued; later decisions change nothing. */
 void rpc_call_finish(struct rpc_call *c, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+/* A request that is none. */
+void rpc_call_undecoded(struct rpc_call *c);
 
 /* The call with one message and OK. */
 void rpc_call_answer(struct rpc_call *c, const ProtobufCMessage *m);
@@ -174,6 +185,7 @@ struct rpc_server {
     bool pump, shut;
     struct rpc_stats stats;
     struct arena *arena;
+    struct buf headers; /* of the submission at hand */
     char address[64];
 };
 

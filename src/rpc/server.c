@@ -246,6 +246,7 @@ void rpc_server_free(struct rpc_server *s)
         event_free(s->resume);
     SSL_CTX_free(s->tls);
     arena_free(s->arena);
+    buf_fini(&s->headers);
     OPENSSL_cleanse(s->token, sizeof s->token);
     free(s);
 }

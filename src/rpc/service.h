@@ -22,7 +22,7 @@ struct rpc_submission {
     int64_t ttl_ns;          /* HB_TTL_DEFAULT, 0 = for ever, or > 0 */
 };
 
-/* A header of a submission by name; {NULL, 0} when there is none. */
+/* A header of a submission by name, the last one as in a map; {NULL, 0} when there is none. */
 struct text rpc_submission_header(const struct rpc_submission *s, const char *name);
 
 /* What a delivery carries to its consumer. */

@@ -1,13 +1,11 @@
 /* Producers: RegisterProducer, Submit, SubmitStream. */
 #include "rpc/harbinger.pb-c.h"
 #include "rpc/methods.h"
-#include "rpc/pb.h"
+#include "rpc/submission.h"
 
 #include <stdio.h>
 
 #define PRODUCER "producer-"
-
-typedef HarbingerRpc__SubmitRequest submit_request;
 
 /* What became of a submission: a status with words, or the message's number. */
 struct submit_result {
@@ -25,73 +23,62 @@ void rpc_register_producer(struct rpc_call *c, const ProtobufCMessage *m)
     rpc_call_answer(c, &r.base);
 }
 
-/* The request's headers in the form that is kept, with the registered producer's id in place of
- * whatever the client wrote there. NULL is ours, else words for what is wrong. */
-static const char *take_headers(const submit_request *r, struct buf *out)
+static int64_t ttl_ns(const struct submission *in)
 {
-    static const char producer[] = "__producer_id";
-    for (size_t i = 0; i < r->n_headers; i++) {
-        struct text name = text_of(r->headers[i]->key), value = text_of(r->headers[i]->value);
-        if (!rpc_is_utf8(name) || !rpc_is_utf8(value))
-            return "a header is not valid UTF-8";
-        if (!text_equal(name, text_of(producer)) && rpc_put_header(out, name, value) < 0)
-            return "";
-    }
-    return rpc_put_header(out, text_of(producer), text_of(r->producer_id)) < 0 ? "" : NULL;
-}
-
-static int64_t ttl_of(const submit_request *r)
-{
-    if (r->ttl_case != HARBINGER_RPC__SUBMIT_REQUEST__TTL_TTL_MS)
+    if (!in->has_ttl)
         return HB_TTL_DEFAULT;
-    return r->ttl_ms > INT64_MAX / MONO_MS ? INT64_MAX : r->ttl_ms * MONO_MS;
+    return in->ttl_ms > INT64_MAX / MONO_MS ? INT64_MAX : in->ttl_ms * MONO_MS;
 }
 
-static struct submit_result hand_over(struct rpc_server *s, const submit_request *r,
-                                      const struct buf *headers)
+static struct submit_result outcome(int status, const char *text)
 {
-    struct submit_result out = {GRPC_RESOURCE_EXHAUSTED, "the broker is full", 0};
-    struct rpc_submission submission = {
-        .producer = text_of(r->producer_id),
-        .payload = {r->payload.data, r->payload.len},
-        .headers = {headers->p, headers->n},
-        .ttl_ns = ttl_of(r),
-    };
-    int outcome = s->station.submit(s->station.ctx, &submission, &out.id);
-    if (outcome == HB_BROKER_OK)
-        out = (struct submit_result){GRPC_OK, "", out.id};
-    else if (outcome == HB_BROKER_NOMEM)
-        out.text = "the broker is out of memory";
-    return out;
+    return (struct submit_result){status, text, 0};
 }
 
-static struct submit_result submit(struct rpc_server *s, const submit_request *r)
+static struct submit_result hand_over(struct rpc_server *s, const struct submission *in)
+{
+    struct rpc_submission submission = {
+        .producer = in->producer,
+        .payload = {in->payload.p, in->payload.n},
+        .headers = {s->headers.p, s->headers.n},
+        .ttl_ns = ttl_ns(in),
+    };
+    uint64_t id = 0;
+    int r = s->station.submit(s->station.ctx, &submission, &id);
+    rpc_server_pump(s);
+    if (r == HB_BROKER_OK)
+        return (struct submit_result){GRPC_OK, "", id};
+    return outcome(GRPC_RESOURCE_EXHAUSTED,
+                   r == HB_BROKER_FULL ? "the broker is full" : "the broker is out of memory");
+}
+
+static struct submit_result submit(struct rpc_server *s, struct text body,
+                                   const struct submission *in)
 {
     uint64_t producer;
-    if (!ids_client(text_of(r->producer_id), PRODUCER, s->n_producers, &producer))
-        return (struct submit_result){GRPC_PERMISSION_DENIED, "unknown producer", 0};
-    if (r->ttl_case == HARBINGER_RPC__SUBMIT_REQUEST__TTL_TTL_MS && r->ttl_ms < 0)
-        return (struct submit_result){GRPC_INVALID_ARGUMENT, "ttl_ms is negative", 0};
+    if (!ids_client(in->producer, PRODUCER, s->n_producers, &producer))
+        return outcome(GRPC_PERMISSION_DENIED, "unknown producer");
+    if (in->ttl_ms < 0)
+        return outcome(GRPC_INVALID_ARGUMENT, "ttl_ms is negative");
     if (s->shut || s->station.draining(s->station.ctx))
-        return (struct submit_result){GRPC_UNAVAILABLE, "the broker is draining", 0};
-    struct buf headers = {0};
-    struct submit_result out;
-    const char *wrong = take_headers(r, &headers);
-    if (wrong == NULL)
-        out = hand_over(s, r, &headers);
-    else if (wrong[0] == '\0')
-        out = (struct submit_result){GRPC_RESOURCE_EXHAUSTED, "the server is out of memory", 0};
-    else
-        out = (struct submit_result){GRPC_INVALID_ARGUMENT, wrong, 0};
-    buf_fini(&headers);
-    rpc_server_pump(s);
-    return out;
+        return outcome(GRPC_UNAVAILABLE, "the broker is draining");
+    buf_reset(&s->headers);
+    switch (submission_headers(body, in->producer, &s->headers)) {
+    case 0: return hand_over(s, in);
+    case ERR_INVALID: return outcome(GRPC_INVALID_ARGUMENT, "a header is not valid UTF-8");
+    default: return outcome(GRPC_RESOURCE_EXHAUSTED, "the server is out of memory");
+    }
 }
 
-void rpc_submit_one(struct rpc_call *c, const ProtobufCMessage *m)
+void rpc_submit_one(struct rpc_call *c, struct text body)
 {
     struct rpc_server *s = c->conn->server;
-    struct submit_result result = submit(s, (const submit_request *)m);
+    struct submission in;
+    if (!submission_read(body, &in)) {
+        rpc_call_undecoded(c);
+        return;
+    }
+    struct submit_result result = submit(s, body, &in);
     if (result.status != GRPC_OK) {
         rpc_call_finish(c, result.status, "%s", result.text);
         return;
@@ -103,11 +90,16 @@ void rpc_submit_one(struct rpc_call *c, const ProtobufCMessage *m)
     rpc_call_answer(c, &r.base);
 }
 
-/* One answer per submission; what comes in one turn goes out in one write. */
-void rpc_submit_stream(struct rpc_call *c, const ProtobufCMessage *m)
+/* One answer per submission; what comes in one turn goes out in one message. */
+void rpc_submit_stream(struct rpc_call *c, struct text body)
 {
     struct rpc_server *s = c->conn->server;
-    struct submit_result result = submit(s, (const submit_request *)m);
+    struct submission in;
+    if (!submission_read(body, &in)) {
+        rpc_call_undecoded(c);
+        return;
+    }
+    struct submit_result result = submit(s, body, &in);
     HarbingerRpc__SubmitResult one = HARBINGER_RPC__SUBMIT_RESULT__INIT;
     HarbingerRpc__SubmitResult *list[] = {&one};
     HarbingerRpc__SubmitResults r = HARBINGER_RPC__SUBMIT_RESULTS__INIT;
@@ -120,5 +112,5 @@ void rpc_submit_stream(struct rpc_call *c, const ProtobufCMessage *m)
     one.error = text;
     r.n_results = 1;
     r.results = list;
-    rpc_call_send(c, &r.base);
+    rpc_call_send_more(c, &r.base);
 }

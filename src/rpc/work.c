@@ -84,7 +84,7 @@ static void deliver(struct rpc_call *c, const struct hb_delivery *d)
     *held = (struct rpc_held){d->id, d->token, UINT64_MAX};
     c->credit--;
     size_t n = rpc_pulled_bytes(&pulled);
-    uint8_t *at = rpc_call_extend(c, 1 + pb_varint_bytes(n) + n);
+    uint8_t *at = rpc_call_extend_more(c, 1 + pb_varint_bytes(n) + n);
     if (at == NULL)
         return;
     held->end = c->queued;
@@ -123,7 +123,7 @@ static void report(struct rpc_call *c, const HarbingerRpc__Settlement *x, int st
     one.error = error;
     r.n_results = 1;
     r.results = list;
-    rpc_call_send(c, &r.base);
+    rpc_call_send_more(c, &r.base);
 }
 
 static void settle(struct rpc_call *c, const HarbingerRpc__Settlement *x)

@@ -43,6 +43,8 @@ def payload_and_headers_arrive_unchanged():
         client.submit()
         empty = client.pull()
         equal((empty.payload, dict(empty.headers)), (b"", {"__producer_id": client.producer}), "an empty message")
+        client.submit(b"", {"a\0b": "c\0d"})
+        equal(dict(client.pull().headers)["a\0b"], "c\0d", "a text with a NUL")
 
 
 def ids_are_counted_from_zero():
@@ -303,13 +305,34 @@ def many_submissions_over_one_stream():
         equal(client.pull().message_id, results[0].message_id)
 
 
+def what_comes_together_goes_out_together():
+    with _both() as (server, client), h2raw.Raw(server.port) as raw:
+        for number in range(5):
+            client.submit(b"%d" % number)
+        raw.open("Work", pb.WorkRequest(consumer_id=client.consumer, credit=5).SerializeToString(), end=False)
+        stream = raw.open("SubmitStream", end=False)
+        one = raw.data(stream, pb.SubmitRequest(producer_id=client.producer).SerializeToString(), end=False)
+        raw.socket.sendall(one * 3)
+        sizes = []
+        while len(sizes) < 2:
+            kind, _, _, payload = raw.read()
+            if kind == h2raw.DATA:
+                equal(int.from_bytes(payload[1:5], "big"), len(payload) - 5, "one message")
+                body = payload[5:]
+                sizes.append(len(pb.WorkResponse.FromString(body).deliveries) if not sizes
+                             else len(pb.SubmitResults.FromString(body).results))
+        equal(sizes, [5, 3])
+
+
 def a_work_stream_gives_what_its_credit_allows():
     with _both() as (_, client):
         for number in range(10):
             client.submit(b"%d" % number)
         up = _Requests(pb.WorkRequest(consumer_id=client.consumer, credit=3))
         down = client.stub.Work(up, timeout=20)
-        first = [message for _ in range(3) for message in next(down).deliveries]
+        first = list(next(down).deliveries)
+        while len(first) < 3:
+            first += next(down).deliveries
         equal([m.payload for m in first], [b"0", b"1", b"2"])
         equal(client.stats().in_flight, 3, "no more than the credit")
         up.send(pb.WorkRequest(credit=1, settlements=[pb.Settlement(
@@ -348,16 +371,19 @@ def too_much_credit_is_refused():
 
 def streams_share_in_turn():
     with _both() as (_, client):
-        ups = [_Requests(pb.WorkRequest(consumer_id=client.consumer, credit=100)) for _ in range(4)]
+        nothing = [pb.Settlement(message_id="x", attempt_token="y")]  # its answer says that the stream is open
+        ups = [_Requests(pb.WorkRequest(consumer_id=client.consumer, credit=100, settlements=nothing))
+               for _ in range(4)]
         downs = [client.stub.Work(up, timeout=20) for up in ups]
-        client.submit(b"first")
-        wait_until(lambda: client.stats().in_flight == 1)
-        for _ in range(39):
-            client.submit(b"x")
-        wait_until(lambda: client.stats().in_flight == 40)
         for down in downs:
-            for _ in range(10):
-                equal(len(next(down).deliveries), 1)
+            equal(len(next(down).results), 1)
+        for _ in range(40):
+            client.submit(b"x")
+        for down in downs:
+            got = 0
+            while got < 10:
+                got += len(next(down).deliveries)
+            equal(got, 10)
         for up in ups:
             up.end()
 
@@ -383,6 +409,15 @@ def what_cannot_be_decoded_is_refused():
         entry = b"\x0a\x01\xff\x12\x01x"  # a header whose name is no UTF-8
         body = b"\x0a\x0aproducer-0\x1a%c%s" % (len(entry), entry)
         equal(refused(call, body, timeout=5)[0], "INVALID_ARGUMENT")
+
+
+def unknown_fields_are_skipped():
+    with _both() as (_, client):
+        call = client.channel.unary_unary("/harbinger_rpc.Broker/Submit", lambda x: x, lambda x: x)
+        call(pb.SubmitRequest(producer_id=client.producer, payload=b"p", headers={"a": "b"}).SerializeToString()
+             + b"\x70\x07" + b"\x79" + bytes(8) + b"\x7a\x03abc" + b"\x7d" + bytes(4), timeout=5)
+        message = client.pull()
+        equal((message.payload, message.headers["a"]), (b"p", "b"))
 
 
 def large_messages_are_refused_and_the_limit_itself_is_not():
@@ -546,7 +581,8 @@ def requests():
     yield rpc.pb.WorkRequest(consumer_id=client.consumer, credit=5)
     time.sleep(60)
 down = client.stub.Work(requests())
-for _ in range(5): next(down)
+got = 0
+while got < 5: got += len(next(down).deliveries)
 print("has", flush=True)
 time.sleep(60)
 """

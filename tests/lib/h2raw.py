@@ -1,4 +1,4 @@
-"""HTTP/2 by hand: a gRPC client that does not do what clients do. It reads when it is told to, and grants what it likes."""
+"""HTTP/2 by hand: a gRPC client that does not do what clients do. It reads when told to, and grants what it likes."""
 import socket
 import struct
 
@@ -41,16 +41,16 @@ class Raw:
                               (":authority", "x"), ("content-type", "application/grpc"), ("te", "trailers"), *fields])
         data = frame(HEADERS, END_HEADERS, stream, block)
         if body is not None:
-            data += self._data(stream, body, end)
+            data += self.data(stream, body, end)
         self.socket.sendall(data)
         return stream
 
     @staticmethod
-    def _data(stream, body, end):
+    def data(stream, body, end):
         return frame(DATA, END_STREAM if end else 0, stream, message(body))
 
     def send(self, stream, body, end=False):
-        self.socket.sendall(self._data(stream, body, end))
+        self.socket.sendall(self.data(stream, body, end))
 
     def grant(self, stream, count):
         self.socket.sendall(frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", count)))
