@@ -15,6 +15,9 @@
 #define TICK_MOST  (100 * MONO_MS)
 #define TICK_LEAST (1 * MONO_MS)
 
+/* What goes over a connection beside a message's own bytes, at most. */
+#define FRAMES_BYTES (32 << 10)
+
 struct backend_harbinger {
     const struct log_sink *log;
     struct backend_harbinger_options options;
@@ -100,20 +103,27 @@ static bool is_useless(void *ctx, struct parking_job *job)
     return b->draining;
 }
 
-static void bury(struct backend_harbinger *b, struct held *h, const struct hb_end *end)
+/* False when memory is short. */
+static bool bury(struct backend_harbinger *b, struct held *h, const char *why)
 {
-    char why[1400];
     struct grave *g = malloc(sizeof *g);
-    if (g == NULL) {
-        b->n_begun_anew++;
-        held_settle(h, HELD_REQUEUE);
-        return;
-    }
+    if (g == NULL)
+        return false;
     *g = (struct grave){.held = h, .job = {.held = h}};
     list_init(&g->job.lane);
     list_push_back(&b->graves, &g->all);
-    snprintf(why, sizeof why, "%s: %s", hb_dead_reason_name(end->reason), end->details);
     parking_put(b->parking, &g->job, why);
+    return true;
+}
+
+static void bury_dead(struct backend_harbinger *b, struct held *h, const struct hb_end *end)
+{
+    char why[1400];
+    snprintf(why, sizeof why, "%s: %s", hb_dead_reason_name(end->reason), end->details);
+    if (bury(b, h, why))
+        return;
+    b->n_begun_anew++;
+    held_settle(h, HELD_REQUEUE);
 }
 
 static bool has_expiration(const struct held *h)
@@ -135,7 +145,7 @@ static void on_ended(void *ctx, void *owner, const struct hb_end *end, int64_t n
         b->n_expired++;
         held_settle(h, HELD_DISCARD);
     } else {
-        bury(b, h, end);
+        bury_dead(b, h, end);
     }
 }
 
@@ -157,6 +167,22 @@ static void on_room(evutil_socket_t fd, short what, void *ctx)
 
 /* ---- the intake's sink ---- */
 
+/* No connection of a worker would hold it. */
+static bool is_too_large(const struct backend_harbinger *b, const struct held *h)
+{
+    const struct conf *c = b->options.conf;
+    return c->rpc.listen[0] != '\0' &&
+           message_bytes(h->message) + FRAMES_BYTES > c->rpc.max_connection_bytes;
+}
+
+static int park_too_large(struct backend_harbinger *b, struct held *h)
+{
+    char why[120];
+    snprintf(why, sizeof why, "its %zu bytes are too many for rpc.max_connection_bytes",
+             message_bytes(h->message));
+    return bury(b, h, why) ? 0 : ERR_NOMEM;
+}
+
 static int submit(void *ctx, struct held *h, const struct job *job, mono_t now)
 {
     struct backend_harbinger *b = ctx;
@@ -168,6 +194,8 @@ static int submit(void *ctx, struct held *h, const struct job *job, mono_t now)
     };
     if (b->draining)
         return BACKEND_FULL;
+    if (is_too_large(b, h))
+        return park_too_large(b, h);
     int r = station_submit(b->station, &m, now);
     if (r != 0) {
         b->refused = true;

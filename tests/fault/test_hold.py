@@ -153,6 +153,20 @@ def a_second_sigterm_exits_at_once_and_loses_nothing():
             judge([producer], workers)
 
 
+def a_worker_that_does_not_finish_does_not_hold_up_the_stop():
+    with _daemon({"broker.lease": "60s", "shutdown.timeout": "1s"}) as daemon:
+        producer = _start_and_fill(daemon, 500)
+        with Workers(_address(daemon), count=1, handle_ms=20000, credit=4) as stuck:
+            wait_until(lambda: len(stuck.lines()) == 1, what="a worker at work")
+            equal(daemon.stop(limit=5), 0, "exit code")
+            assert "stopping.late" in daemon.log(), daemon.log()[-2000:]
+        daemon.start()
+        with Workers(_address(daemon), credit=8) as workers:
+            wait_handled(daemon)
+            workers.stop()
+            judge([producer], workers)
+
+
 def sigstop_beyond_the_heartbeat_rebuilds_the_links_and_begins_nothing_anew():
     with _daemon({"amqp.heartbeat": "1s", "broker.lease": "60s"}) as daemon:
         producer = _start_and_fill(daemon, 1000)
