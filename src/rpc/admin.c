@@ -59,6 +59,7 @@ static void list_one(void *ctx, const struct hb_dead *d)
         memcpy(at, d->headers.p, d->headers.n);
     at = put_number(at + d->headers.n, 4, reason);
     at = pb_put_field(at, PB_BYTES(5), d->details, n_details);
+    pb_make_utf8((char *)at - n_details, n_details); /* a reason may be any bytes, and is cut off */
     at = put_number(at, 6, age_ms);
     put_number(at, 7, d->failures);
 }

@@ -161,17 +161,32 @@ static bool utf8_second(uint8_t first, uint8_t second)
     }
 }
 
+/* Bytes of the valid sequence at p, with `left` bytes there; 0: there is none. */
+static size_t utf8_here(const uint8_t *p, size_t left)
+{
+    size_t n = utf8_length(*p);
+    if (n == 0 || n > left || (n > 1 && !utf8_second(p[0], p[1])))
+        return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    return n;
+}
+
 bool rpc_is_utf8(struct text t)
 {
-    const uint8_t *p = (const uint8_t *)t.p, *end = p + t.n;
-    while (p < end) {
-        size_t n = utf8_length(*p);
-        if (n == 0 || n > (size_t)(end - p) || (n > 1 && !utf8_second(p[0], p[1])))
+    const uint8_t *p = (const uint8_t *)t.p;
+    for (size_t at = 0, n; at < t.n; at += n)
+        if ((n = utf8_here(p + at, t.n - at)) == 0)
             return false;
-        for (size_t i = 1; i < n; i++)
-            if ((p[i] & 0xc0) != 0x80)
-                return false;
-        p += n;
-    }
     return true;
+}
+
+void pb_make_utf8(char *p, size_t n)
+{
+    for (size_t at = 0, k; at < n; at += k)
+        if ((k = utf8_here((const uint8_t *)p + at, n - at)) == 0) {
+            p[at] = '?';
+            k = 1;
+        }
 }

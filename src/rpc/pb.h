@@ -35,6 +35,9 @@ struct pb_field {
 enum pb_next { PB_FIELD, PB_END, PB_BAD };
 enum pb_next pb_next_field(struct text *rest, struct pb_field *out) MUST_CHECK;
 
+/* Replaces each byte that belongs to no valid UTF-8 sequence by '?'. */
+void pb_make_utf8(char *p, size_t n);
+
 /* One header of a run of them: advances *rest; false at the end (or at what is no header). */
 bool pb_next_header(struct text *rest, struct text *name, struct text *value);
 
