@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #define FIRST_BYTES (16 << 10)
+#define MOST_BYTES  (64 << 20) /* two bytes of a request can ask for a hundred */
 
 struct block {
     struct block *next;
@@ -15,6 +16,7 @@ struct block {
 struct arena {
     ProtobufCAllocator allocator;
     struct block *extra;
+    size_t extra_bytes;
     size_t used;
     alignas(max_align_t) unsigned char first[FIRST_BYTES];
 };
@@ -23,7 +25,7 @@ static void *take(void *ctx, size_t n)
 {
     struct arena *a = ctx;
     size_t align = alignof(max_align_t);
-    if (n > SIZE_MAX - sizeof(struct block) - align)
+    if (n > MOST_BYTES)
         return NULL;
     size_t rounded = (n + align - 1) / align * align;
     if (rounded <= FIRST_BYTES - a->used) {
@@ -31,9 +33,10 @@ static void *take(void *ctx, size_t n)
         a->used += rounded;
         return p;
     }
-    struct block *b = malloc(sizeof *b + n);
+    struct block *b = n <= MOST_BYTES - a->extra_bytes ? malloc(sizeof *b + n) : NULL;
     if (b == NULL)
         return NULL;
+    a->extra_bytes += n;
     b->next = a->extra;
     a->extra = b;
     return b->bytes;
@@ -50,7 +53,7 @@ struct arena *arena_new(void)
         return NULL;
     a->allocator = (ProtobufCAllocator){take, leave, a};
     a->extra = NULL;
-    a->used = 0;
+    a->extra_bytes = a->used = 0;
     return a;
 }
 
@@ -66,7 +69,7 @@ void arena_reset(struct arena *a)
         free(a->extra);
         a->extra = next;
     }
-    a->used = 0;
+    a->extra_bytes = a->used = 0;
 }
 
 void arena_free(struct arena *a)
