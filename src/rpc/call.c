@@ -31,6 +31,7 @@ struct rpc_call *rpc_call_new(struct rpc_conn *conn, int32_t stream_id)
     list_init(&c->wait);
     list_push_back(&conn->calls, &c->node);
     conn->n_calls++;
+    conn->was_used = true;
     conn->server->stats.streams++;
     return c;
 }
@@ -162,7 +163,7 @@ static void start(struct rpc_call *c)
 /* Nothing of ours is out yet: status and words go in one block of headers, and no data follows. */
 static void start_with_trailers(struct rpc_call *c)
 {
-    nghttp2_nv headers[4] = {field(":status", "200", 3),
+    nghttp2_nv headers[4] = {field(":status", c->head.grpc ? "200" : "415", 3),
                              field("content-type", CONTENT_TYPE, sizeof CONTENT_TYPE - 1)};
     size_t n = 2 + status_fields(c, headers + 2);
     c->started = true;
@@ -335,7 +336,7 @@ void rpc_call_headers_done(struct rpc_call *c)
     else if (c->head.bad_timeout)
         rpc_call_finish(c, GRPC_INVALID_ARGUMENT, "grpc-timeout cannot be read");
     else if (s->shut)
-        rpc_call_finish(c, GRPC_UNAVAILABLE, "the server is shutting down");
+        rpc_call_finish(c, GRPC_UNAVAILABLE, RPC_SHUT_TEXT);
     else if (c->method->is_stream && c->deadline != MONO_NEVER)
         rpc_call_set_timer(c, c->deadline, on_deadline);
 }

@@ -17,8 +17,10 @@
 #define READ_BYTES    (64 << 10)
 #define READS_A_TURN  8 /* then the others */
 #define HEADERS_BYTES (16 << 10)
-#define DELIVER_BYTES (1 << 20) /* unsent: nothing more is delivered until some of it is */
-#define FIRST_WITHIN  10        /* seconds for the TLS handshake and the first frame */
+#define DELIVER_BYTES (1 << 20)     /* unsent: nothing more is delivered until some of it is */
+#define FIRST_WITHIN  (10 * MONO_S) /* for the TLS handshake and the first frame */
+#define ALIVE_AFTER   30            /* seconds of silence, then TCP asks the peer */
+#define ALIVE_EVERY   10
 
 /* ---- nghttp2's callbacks ---- */
 
@@ -52,8 +54,7 @@ static int on_header(nghttp2_session *s, const nghttp2_frame *frame, const uint8
 static int on_frame(nghttp2_session *s, const nghttp2_frame *frame, void *ctx)
 {
     struct rpc_conn *conn = ctx;
-    if (conn->patience != NULL)
-        (void)evtimer_del(conn->patience);
+    conn->heard = true;
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
         return 0;
     struct rpc_call *c = call_of(s, frame->hd.stream_id);
@@ -216,9 +217,21 @@ void rpc_conn_flush(struct rpc_conn *c)
 
 /* ---- in ---- */
 
+static bool wait_for(struct rpc_conn *c, mono_t time)
+{
+    struct timeval wait = {.tv_sec = time / MONO_S, .tv_usec = time % MONO_S / 1000};
+    return evtimer_add(c->patience, &wait) == 0;
+}
+
+/* Seen now and then instead of at each call: calls cost nothing so. */
 static void on_patience(evutil_socket_t fd, short what, void *ctx)
 {
-    rpc_conn_free(ctx);
+    struct rpc_conn *c = ctx;
+    if (c->heard && !c->was_used && c->n_calls == 0)
+        rpc_conn_shut(c);
+    c->was_used = false;
+    if (!c->heard || !wait_for(c, c->server->options.idle_timeout))
+        rpc_conn_free(c);
 }
 
 /* False when the connection is over. */
@@ -282,12 +295,12 @@ static void on_writable(evutil_socket_t fd, short what, void *ctx)
 
 static int make_events(struct rpc_conn *c)
 {
-    struct timeval patience = {.tv_sec = FIRST_WITHIN};
     c->read = event_new(c->server->base, c->wire.fd, EV_READ | EV_PERSIST, on_readable, c);
     c->write = event_new(c->server->base, c->wire.fd, EV_WRITE, on_writable, c);
     c->patience = evtimer_new(c->server->base, on_patience, c);
     if (c->read == NULL || c->write == NULL || c->patience == NULL ||
-        event_add(c->read, NULL) < 0 || evtimer_add(c->patience, &patience) < 0)
+        event_add(c->read, NULL) < 0 ||
+        !wait_for(c, mono_min(FIRST_WITHIN, c->server->options.idle_timeout)))
         return ERR_NOMEM;
     return 0;
 }
@@ -304,16 +317,23 @@ static int make_tls(struct rpc_conn *c)
     return 0;
 }
 
+static void set_socket_options(int fd)
+{
+    int one = 1, after = ALIVE_AFTER, every = ALIVE_EVERY;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &after, sizeof after);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
+}
+
 struct rpc_conn *rpc_conn_new(struct rpc_server *s, int fd)
 {
-    int one = 1;
     struct rpc_conn *c = calloc(1, sizeof *c);
     if (c == NULL) {
         evutil_closesocket(fd);
         return NULL;
     }
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    set_socket_options(fd);
     c->server = s;
     c->wire.fd = fd;
     list_init(&c->dirty);

@@ -67,6 +67,12 @@ void rpc_health_gone(struct rpc_call *c)
 
 void rpc_health_tell(struct rpc_server *s)
 {
-    for (struct list *node = s->watchers.next; node != &s->watchers; node = node->next)
-        tell(LIST_ENTRY(node, struct rpc_call, wait));
+    struct list *next;
+    for (struct list *node = s->watchers.next; node != &s->watchers; node = next) {
+        struct rpc_call *c = LIST_ENTRY(node, struct rpc_call, wait);
+        next = node->next;
+        tell(c);
+        if (s->shut)
+            rpc_call_finish(c, GRPC_UNAVAILABLE, RPC_SHUT_TEXT);
+    }
 }

@@ -140,7 +140,9 @@ struct rpc_conn {
     struct list blocked; /* rpc_call.wait of those who wait for room, not for a message */
     unsigned n_calls;
     struct event *read, *write;
-    struct event *patience; /* a client that says nothing to begin with is cut */
+    struct event *patience; /* looks at times whether the client is worth its place */
+    bool heard;             /* it speaks HTTP/2 */
+    bool was_used;          /* it has called since the last look */
     struct buf out;         /* for the wire, from out_at on */
     size_t out_at;
     size_t in_bytes;  /* of requests that are not complete */
@@ -168,6 +170,7 @@ bool rpc_conn_is_over(const struct rpc_conn *c);
 /* ---- the server ---- */
 
 #define RPC_TOKEN_BYTES 4096
+#define RPC_SHUT_TEXT   "the server is shutting down"
 
 struct rpc_server {
     struct event_base *base;
@@ -201,7 +204,10 @@ void rpc_pull_unblock(struct rpc_conn *conn);
 bool rpc_work_serve(struct rpc_server *s);
 /* Answers all parked pulls as timed out. */
 void rpc_pull_release(struct rpc_server *s);
+/* Tells watchers what is; when the server is shut, that ends them. */
 void rpc_health_tell(struct rpc_server *s);
+/* Ends the Work streams that have nothing to settle. */
+void rpc_work_release(struct rpc_server *s);
 
 /* ---- the services ---- */
 

@@ -17,6 +17,7 @@
 #define DEFAULT_MESSAGE  (4 << 20) /* gRPC's own */
 #define DEFAULT_HELD     (16 << 20)
 #define DEFAULT_PULL     (5 * MONO_S)
+#define DEFAULT_IDLE     (900 * MONO_S)
 #define ACCEPT_PAUSE_SEC 1
 
 mono_t rpc_now(const struct rpc_server *s)
@@ -196,6 +197,8 @@ static void fill_in_defaults(struct rpc_options *o)
         o->max_connection_bytes = DEFAULT_HELD;
     if (o->max_pull_wait == 0)
         o->max_pull_wait = DEFAULT_PULL;
+    if (o->idle_timeout == 0)
+        o->idle_timeout = DEFAULT_IDLE;
 }
 
 int rpc_server_new(struct event_base *base, const struct rpc_options *o,
@@ -256,8 +259,10 @@ void rpc_server_shut(struct rpc_server *s)
     if (s->shut)
         return;
     s->shut = true;
-    evconnlistener_disable(s->listener);
+    evconnlistener_free(s->listener);
+    s->listener = NULL;
     rpc_pull_release(s);
+    rpc_work_release(s);
     rpc_health_tell(s);
     for (struct list *node = s->conns.next; node != &s->conns; node = node->next)
         rpc_conn_shut(LIST_ENTRY(node, struct rpc_conn, node));

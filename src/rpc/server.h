@@ -30,7 +30,9 @@ struct rpc_options {
     size_t max_message_bytes; /* 0 means 4 MiB */
     size_t max_connection_bytes; /* held for one connection, each way; 0 means 16 MiB */
     mono_t max_pull_wait;        /* 0 means 5 s */
-    const struct log_sink *log;  /* may be NULL */
+    mono_t idle_timeout; /* a connection without a call is asked to go after it, or up to twice it;
+                            0 means 15 min */
+    const struct log_sink *log; /* may be NULL */
 };
 
 struct rpc_stats {
@@ -54,8 +56,9 @@ const char *rpc_server_address(const struct rpc_server *s);
 /* Messages have become available: hands them to those who wait, later in this turn. Cheap. */
 void rpc_server_pump(struct rpc_server *s);
 
-/* Tells all clients to go elsewhere: no new calls, waiting pulls are answered at once, Work streams
- * get nothing more; calls that run may finish. */
+/* Tells all clients to go elsewhere: nothing listens any more, no new calls, waiting pulls are
+ * answered at once, Work streams get nothing more and end when they have settled what they have;
+ * calls that run may finish. */
 void rpc_server_shut(struct rpc_server *s);
 
 /* Reads certificate, key and token again. On an error (words in *e) the old ones stay. */

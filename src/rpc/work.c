@@ -156,6 +156,13 @@ static bool open_stream(struct rpc_call *c, const char *consumer_id)
     return c->opened;
 }
 
+/* The server goes: whoever has nothing left to settle can go elsewhere. */
+static void end_when_shut(struct rpc_call *c)
+{
+    if (c->conn->server->shut && c->n_held == 0)
+        rpc_call_finish(c, GRPC_UNAVAILABLE, RPC_SHUT_TEXT);
+}
+
 void rpc_work(struct rpc_call *c, const ProtobufCMessage *m)
 {
     const HarbingerRpc__WorkRequest *r = (const HarbingerRpc__WorkRequest *)m;
@@ -172,6 +179,19 @@ void rpc_work(struct rpc_call *c, const ProtobufCMessage *m)
     }
     c->credit += r->credit;
     join_ring(c);
+    end_when_shut(c);
+}
+
+void rpc_work_release(struct rpc_server *s)
+{
+    for (struct list *conn = s->conns.next; conn != &s->conns; conn = conn->next) {
+        struct list *calls = &LIST_ENTRY(conn, struct rpc_conn, node)->calls;
+        for (struct list *node = calls->next; node != calls; node = node->next) {
+            struct rpc_call *c = LIST_ENTRY(node, struct rpc_call, node);
+            if (c->opened && c->method->message == rpc_work)
+                end_when_shut(c);
+        }
+    }
 }
 
 /* The consumer is done: what it has not settled it has not begun. */

@@ -1,6 +1,7 @@
 """The gRPC face as a foreign client sees it: python3-grpcio against the server with flow and broker."""
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -219,6 +220,20 @@ def dead_letters_are_listed_redriven_and_purged():
         equal(client.dead().total_size, 0)
 
 
+def a_reason_that_is_no_text_is_listed_as_one():
+    with _both(max_attempts=1) as (_, client):
+        nack = client.channel.unary_unary("/harbinger_rpc.Broker/Nack", lambda x: x, lambda x: x)
+        for reason in (b"caf\xc3", b"\xff\xfebytes", "cut off in an \u00fc".encode() + "\u00fc".encode() * 600):
+            client.submit(b"x")
+            message = client.pull()
+            nack(pb.NackRequest(consumer_id=client.consumer, message_id=message.message_id,
+                                attempt_token=message.attempt_token).SerializeToString()
+                 + b"\x22" + bytes([len(reason) & 127 | 128, len(reason) >> 7]) + reason, timeout=5)
+        details = [entry.details for entry in client.dead().entries]
+        equal(len(details), 3)
+        assert "caf?" in details[0] and "??bytes" in details[1] and "\u00fc\u00fc" in details[2], details
+
+
 def a_large_listing_is_cut_at_the_message_size():
     with _both(max_attempts=1, max_message=100000) as (_, client):
         for _ in range(5):
@@ -411,6 +426,27 @@ def what_cannot_be_decoded_is_refused():
         equal(refused(call, body, timeout=5)[0], "INVALID_ARGUMENT")
 
 
+def small_requests_that_would_grow_are_refused():
+    with _both() as (server, client):
+        before = _peak_kib(server)
+        call = client.channel.stream_stream("/harbinger_rpc.Broker/Work", lambda x: x, lambda x: x)
+        equal(refused(list, call(iter([b"\x1a\x00" * 2000000]), timeout=20)), ("INTERNAL", "the request cannot be decoded"))
+        if harness.PLAIN:
+            assert _peak_kib(server) - before < 100000, _peak_kib(server)
+
+
+def connections_that_say_nothing_are_cut():
+    with _both(idle_ms=300) as (server, client), h2raw.Raw(server.port) as raw:
+        kinds = []
+        while (frame := raw.read()) is not None:
+            kinds.append(frame[0])
+        equal(kinds[-1], h2raw.GOAWAY)
+        client.submit(b"another connection")
+        waiting = client.pull(timeout_ms=1)
+        equal(waiting.payload, b"another connection")
+        equal(client.pull(timeout_ms=900), None, "a waiting pull is not idle")
+
+
 def unknown_fields_are_skipped():
     with _both() as (_, client):
         call = client.channel.unary_unary("/harbinger_rpc.Broker/Submit", lambda x: x, lambda x: x)
@@ -459,7 +495,6 @@ def a_thousand_parked_pulls_are_all_served():
 
 def a_client_that_does_not_read_stalls_nobody_else():
     with _both(max_held=1000000) as (server, client):
-        import socket
         preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
         ping = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00" + bytes(8)
         with socket.create_connection(("127.0.0.1", server.port)) as deaf:
@@ -604,6 +639,30 @@ def draining_refuses_submissions_and_serves_the_rest():
         equal(client.stats().draining, True)
         client.ack(client.pull())
         equal(server.stop(), 0)
+
+
+def a_stop_ends_what_idles_and_waits_for_what_works():
+    with _both() as (server, client):
+        client.submit(b"x")
+        busy = _Requests(pb.WorkRequest(consumer_id=client.consumer, credit=1))
+        down = client.stub.Work(busy, timeout=20)
+        message, = next(down).deliveries
+        nothing = [pb.Settlement(message_id="x", attempt_token="y")]
+        idle = client.stub.Work(_Requests(pb.WorkRequest(consumer_id=client.consumer, credit=1, settlements=nothing)),
+                                timeout=20)
+        equal(len(next(idle).results), 1)
+        with grpc.insecure_channel(server.address) as channel:
+            watch = rpc.health_grpc.HealthStub(channel).Watch(rpc.health.HealthCheckRequest(), timeout=10)
+            equal(next(watch).status, 1)
+            server.process.terminate()
+            equal(next(watch).status, 2, "not serving")
+            equal(refused(next, watch)[0], "UNAVAILABLE")
+        equal(refused(next, idle)[0], "UNAVAILABLE")
+        busy.send(pb.WorkRequest(settlements=[
+            pb.Settlement(message_id=message.message_id, attempt_token=message.attempt_token)]))
+        equal(refused(next, down)[0], "UNAVAILABLE")
+        with socket.socket() as late:
+            assert late.connect_ex(("127.0.0.1", server.port)) != 0, "nobody listens any more"
 
 
 def a_stop_answers_waiting_pulls():

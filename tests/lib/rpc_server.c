@@ -3,7 +3,7 @@
  * for tests and benchmarks. Prints "Ready port=N". SIGTERM shuts it down in order.
  *
  *   listen=ADDRESS:PORT certificate=FILE key=FILE token_file=FILE max_message=BYTES max_held=BYTES
- *   max_streams=N max_connections=N pull_ms=MS
+ *   max_streams=N max_connections=N pull_ms=MS idle_ms=MS
  *   mode=static|predictive order=paper|fifo lease_ms=MS ttl_ms=MS max_attempts=N extendable=1
  *   aging_ms=MS weights=A,B,C max_messages=N max_dead=N
  */
@@ -173,6 +173,7 @@ static int make(struct program *p, int argc, char **argv, struct err *e)
         .max_message_bytes = (size_t)number(argc, argv, "max_message", 0),
         .max_connection_bytes = (size_t)number(argc, argv, "max_held", 0),
         .max_pull_wait = number(argc, argv, "pull_ms", 0) * MONO_MS,
+        .idle_timeout = number(argc, argv, "idle_ms", 0) * MONO_MS,
     };
     struct rpc_station port = {.ctx = p,
                                .broker = station_broker(p->station),
