@@ -15,8 +15,8 @@
 #define TICK_MOST  (100 * MONO_MS)
 #define TICK_LEAST (1 * MONO_MS)
 
-/* What goes over a connection beside a message's own bytes, at most. */
-#define FRAMES_BYTES (32 << 10)
+/* What a connection may hold unsent when the next message is put beside it, and its frames. */
+#define UNSENT_BYTES ((1 << 20) + (32 << 10))
 
 struct backend_harbinger {
     const struct log_sink *log;
@@ -172,7 +172,7 @@ static bool is_too_large(const struct backend_harbinger *b, const struct held *h
 {
     const struct conf *c = b->options.conf;
     return c->rpc.listen[0] != '\0' &&
-           message_bytes(h->message) + FRAMES_BYTES > c->rpc.max_connection_bytes;
+           message_bytes(h->message) + UNSENT_BYTES > c->rpc.max_connection_bytes;
 }
 
 static int park_too_large(struct backend_harbinger *b, struct held *h)

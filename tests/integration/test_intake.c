@@ -258,6 +258,28 @@ START_TEST(a_loss_begins_nothing_anew)
 }
 END_TEST
 
+/* A quorum queue adds a header to what it delivers again: it is known all the same. */
+START_TEST(what_a_quorum_queue_delivers_again_is_recognised)
+{
+    static const struct loss cut = {.kind = LOSS_CONNECTION, .text = "cut by the test"};
+    struct rig *r = rig_new("i.again", "quorum");
+    struct end *e = &r->end[0];
+    start(r, e, "i.again", 2, 50);
+    live_publish(&r->live, "i.again", 60, false, (struct text){NULL, 0});
+    LIVE_UNTIL(&r->live, e->n_got == 60);
+    for (uint64_t round = 1; round <= 2; round++) {
+        link_abort(e->link, &cut);
+        LIVE_UNTIL(&r->live, stats(e)->downs == 2 * round);
+        LIVE_UNTIL(&r->live, stats(e)->recognised == 60 * round);
+    }
+    ck_assert_int_eq(e->n_got, 60);
+    settle_all(e);
+    LIVE_UNTIL(&r->live, stats(e)->acked == 60);
+    expect_empty(r, "i.again");
+    rig_free(r);
+}
+END_TEST
+
 /* Equal messages stand for each other, and each is settled once. */
 START_TEST(equal_messages_are_settled_once_each)
 {
@@ -322,6 +344,7 @@ Suite *suite(void)
                                   what_does_not_come_back_is_withdrawn,
                                   a_quorum_queue_is_not_renewed_for_long,
                                   a_loss_begins_nothing_anew,
+                                  what_a_quorum_queue_delivers_again_is_recognised,
                                   equal_messages_are_settled_once_each,
                                   a_loss_while_paused_for_bytes_ends,
                                   NULL};
