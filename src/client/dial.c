@@ -159,7 +159,7 @@ static int tls_shake(SSL *ssl, int fd, mono_t until, char *why, size_t size)
 /* From here on recv() may wait a little; everything else says MSG_DONTWAIT. */
 static void make_patient(int fd)
 {
-    struct timeval patience = {.tv_usec = DIAL_PATIENCE_MS * 1000};
+    struct timeval patience = {.tv_usec = DIAL_PATIENCE_MS * 1000L};
     fcntl(fd, F_SETFL, 0);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
 }
