@@ -19,8 +19,9 @@ import rpc  # noqa: E402
 
 AS_JSON = "--json" in sys.argv[1:]
 ROUNDS = 5
-COUNTS = {"stream": 200000, "unary": 60000, "redis": 60000, "rabbit": 60000}
-NAMES = {"stream": "Harbinger, streams", "unary": "Harbinger, unary", "redis": "Redis", "rabbit": "RabbitMQ"}
+COUNTS = {"stream": 200000, "unary": 60000, "redis": 60000, "redis_pipelined": 200000, "rabbit": 60000}
+NAMES = {"stream": "Harbinger, streams", "unary": "Harbinger, unary", "redis": "Redis", "redis_pipelined": "Redis, pipelined",
+         "rabbit": "RabbitMQ"}
 CLIENT = harness.BUILD / "tests/bench/bench-rpc"
 
 
@@ -75,8 +76,9 @@ def main():
         with rpc.Server() as server:
             servers = {"stream": (server.address, server.process.pid), "unary": (server.address, server.process.pid),
                        "redis": (f"127.0.0.1:{redis.port}", redis.process.pid), "rabbit": (harness.AMQP, broker_pid)}
+            servers["redis_pipelined"] = servers["redis"]
             for number in range(ROUNDS):
-                for kind in list(COUNTS)[number % 4:] + list(COUNTS)[:number % 4]:
+                for kind in list(COUNTS)[number % len(COUNTS):] + list(COUNTS)[:number % len(COUNTS)]:
                     say(f"round {number + 1} of {ROUNDS}: {NAMES[kind]}")
                     rounds[kind].append(measure(kind, *servers[kind]))
     finally:

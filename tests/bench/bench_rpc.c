@@ -5,6 +5,8 @@
  *   unary   Submit, then Pull and Ack                        SERVER is HOST:PORT
  *   stream  SubmitStream, then Work with credit 1
  *   redis   LPUSH, then BLMOVE to a list of what is in work, and LREM
+ *   redis_pipelined   the same with 1,000 LPUSH on the way, and LREM with the next BLMOVE in one
+ *           write: what a stream does here
  *   rabbit  publish without confirms, transient, then consume with prefetch 1 and ack (a URI)
  *
  * Prints one line of JSON: seconds from the first submission to the last settlement, and the CPU
@@ -27,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PRODUCERS = 4, CONSUMERS = 4, BYTES_MAX = 1 << 20, LIMIT_S = 300 };
+enum { PRODUCERS = 4, CONSUMERS = 4, BYTES_MAX = 1 << 20, LIMIT_S = 300, PIPELINE = 1000 };
 
 #define QUEUE   "bench"
 #define WORKING "bench.working"
@@ -183,6 +185,43 @@ static void consume_redis(const struct load *l)
     }
 }
 
+static redisReply *next_reply(redisContext *c)
+{
+    void *reply = NULL;
+    MUST(redisGetReply(c, &reply) == REDIS_OK);
+    return must_reply(reply);
+}
+
+static void produce_redis_pipelined(const struct load *l, uint64_t count)
+{
+    redisContext *c = redis_open(l);
+    for (uint64_t i = 0; i < count + PIPELINE; i++) {
+        if (i < count) {
+            snprintf(payload, 32, "%d-%" PRIu64, (int)getpid(), i);
+            MUST(redisAppendCommand(c, "LPUSH " QUEUE " %b", payload, l->bytes) == REDIS_OK);
+        }
+        if (i >= PIPELINE)
+            freeReplyObject(next_reply(c));
+    }
+    redisFree(c);
+}
+
+static void consume_redis_pipelined(const struct load *l)
+{
+    static const char move[] = "BLMOVE " QUEUE " " WORKING " RIGHT LEFT 0";
+    redisContext *c = redis_open(l);
+    MUST(redisAppendCommand(c, move) == REDIS_OK);
+    ready(l);
+    for (;;) {
+        redisReply *job = next_reply(c);
+        MUST(redisAppendCommand(c, "LREM " WORKING " 1 %b", job->str, job->len) == REDIS_OK);
+        MUST(redisAppendCommand(c, move) == REDIS_OK);
+        freeReplyObject(next_reply(c));
+        freeReplyObject(job);
+        settled(l);
+    }
+}
+
 /* ---- RabbitMQ ---- */
 
 static amqp_connection_state_t rabbit_open(const struct load *l)
@@ -236,6 +275,7 @@ static const struct kind {
     {"unary", produce_unary, consume_unary},
     {"stream", produce_stream, consume_stream},
     {"redis", produce_redis, consume_redis},
+    {"redis_pipelined", produce_redis_pipelined, consume_redis_pipelined},
     {"rabbit", produce_rabbit, consume_rabbit},
 };
 
@@ -295,7 +335,7 @@ static bool reap(const pid_t *pids)
 int main(int argc, char **argv)
 {
     if (argc < 4)
-        errx(2, "usage: bench-rpc unary|stream|redis|rabbit SERVER COUNT [BYTES]");
+        errx(2, "usage: bench-rpc unary|stream|redis|redis_pipelined|rabbit SERVER COUNT [BYTES]");
     const struct kind *k = find(argv[1]);
     struct load l = {.server = argv[2],
                      .count = strtoull(argv[3], NULL, 10) / PRODUCERS * PRODUCERS,
