@@ -131,13 +131,14 @@ class Script:
             yield pb.SubmitResults(results=[result])
 
     def _work(self, requests, context):
-        state = {"credit": 0, "ended": False}
+        state = {"credit": 0, "began": False, "ended": False}
 
         def listen():
             try:
                 for request in requests:
                     self.calls.append(Call("Work", request, time.monotonic(), dict(context.invocation_metadata())))
                     state["credit"] += request.credit
+                    state["began"] = True
                 state["ended"] = True
                 self.half_closed += 1
             except grpc.RpcError:
@@ -145,7 +146,7 @@ class Script:
 
         threading.Thread(target=listen, daemon=True).start()
         while context.is_active() and not state["ended"] and not self.stopping.is_set():
-            if self.work_ends:
+            if self.work_ends and state["began"]:  # else the call would not have been noted
                 context.abort(self.work_ends.pop(0), "the script ends the stream")
             if self.work_results:
                 yield pb.WorkResponse(results=[self.work_results.pop(0)])
