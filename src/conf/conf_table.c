@@ -133,8 +133,8 @@ static const struct conf_option rows[] = {
     {ROW("rpc.max_message", SIZE, rpc.max_message, "4MiB"), RANGE("1KiB", "1GiB"),
      HELP("Largest request that is taken.")},
     {ROW("rpc.max_connection_bytes", SIZE, rpc.max_connection_bytes, "16MiB"), RANGE("2MiB", "4GiB"),
-     HELP("Bytes held for one connection, each way; one that has more is not read from. A message of the intake that "
-          "is larger, 1.1 MB less, is parked.")},
+     HELP("Bytes held for one connection, each way; one that has more is not read from. A message of the intake "
+          "that leaves less than 1.1 MB of it free is parked.")},
     {ROW("rpc.max_pull_wait", DURATION, rpc.max_pull_wait, "5s"), RANGE("1ms", "1h"),
      HELP("The longest that a Pull waits for a message.")},
 
