@@ -35,26 +35,30 @@ def bodies_and_text_headers_arrive_unchanged(backend):
         return (job.body, job.headers) == (body, headers)
 
 
+def _teach(b):
+    """Three kinds of work whose durations are far apart."""
+    for label, ms in (("slow", 900), ("medium", 60), ("fast", 1.5)):
+        b.intake.report(label, ms)
+    b.learned(120)
+
+
+def _order_of_three(b):
+    """In which order three messages are served that came as slow, medium, fast."""
+    _teach(b)
+    for label in ("slow", "medium", "fast"):
+        b.intake.publish(label.encode(), label)
+    b.settle_down(3)
+    return _bodies(b.worker(), 3)
+
+
 def shorter_work_goes_first(backend):
     with backend() as b:
-        for label, ms in (("slow", 900), ("medium", 60), ("fast", 1.5)):
-            b.intake.report(label, ms)
-        b.learned(120)
-        for label in ("slow", "medium", "fast"):
-            b.intake.publish(label.encode(), label)
-        b.settle_down(3)
-        return _bodies(b.worker(), 3) == [b"fast", b"medium", b"slow"]
+        return _order_of_three(b) == [b"fast", b"medium", b"slow"]
 
 
 def shadow_mode_keeps_the_order_of_arrival(backend):
     with backend(mode="shadow") as b:
-        for label, ms in (("slow", 900), ("medium", 60), ("fast", 1.5)):
-            b.intake.report(label, ms)
-        b.learned(120)
-        for label in ("slow", "medium", "fast"):
-            b.intake.publish(label.encode(), label)
-        b.settle_down(3)
-        return _bodies(b.worker(), 3) == [b"slow", b"medium", b"fast"]
+        return _order_of_three(b) == [b"slow", b"medium", b"fast"]
 
 
 def equal_work_is_served_in_the_order_of_arrival(backend):
@@ -124,9 +128,7 @@ def a_job_that_fails_three_times_is_parked_with_the_reason(backend):
 def work_that_has_waited_long_is_promoted(backend):
     settings = {"broker__aging_threshold": "200ms", "broker__aging_interval": "20ms"}
     with backend(**(settings if backend.name == "harbinger" else {})) as b:
-        for label, ms in (("slow", 900), ("medium", 60), ("fast", 1.5)):
-            b.intake.report(label, ms)
-        b.learned(120)
+        _teach(b)
         b.intake.publish(b"slow", "slow")
         b.settle_down(1)
         time.sleep(1)  # two thresholds and a half: it has climbed two levels

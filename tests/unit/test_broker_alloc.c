@@ -3,43 +3,11 @@
  * leaks, no invariant breaks, and whoever was refused succeeds by asking again.
  */
 #include "lib/brokers.h"
+#include "lib/failing_malloc.h"
 #include "lib/testmain.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-/* Linked with --wrap. Check allocates through these too, so the countdown is off while it asserts.
- */
-static long countdown = -1;
-static long seen;
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-
-static bool fails(void)
-{
-    seen++;
-    return countdown >= 0 && countdown-- == 0;
-}
-
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return fails() ? NULL : __real_realloc(p, n);
-}
 
 enum { MESSAGES = 60, LATEST = 1000000 };
 

@@ -1,51 +1,12 @@
 /* Every allocation of a whole scenario fails once: nothing crashes, leaks or breaks an invariant.
  */
+#include "lib/failing_malloc.h"
 #include "lib/keys.h"
 #include "lib/testmain.h"
 #include "predict/snapshot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-/* Linked with --wrap. Check allocates through these too, so the countdown is off while it asserts.
- */
-static long countdown = -1;
-static long seen;
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__real_aligned_alloc(size_t alignment, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-void *__wrap_aligned_alloc(size_t alignment, size_t n);
-
-static bool fails(void)
-{
-    seen++;
-    return countdown >= 0 && countdown-- == 0;
-}
-
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return fails() ? NULL : __real_realloc(p, n);
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t n)
-{
-    return fails() ? NULL : __real_aligned_alloc(alignment, n);
-}
 
 struct outcome {
     const char *broken;
