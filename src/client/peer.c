@@ -236,6 +236,21 @@ static ssize_t on_read(nghttp2_session *s, int32_t stream_id, uint8_t *out, size
 
 /* ---- the connection ---- */
 
+/* What is wanted of an answer's headers is looked at in on_header; streams that are over are over.
+ */
+static int session_of(struct peer *p, const nghttp2_session_callbacks *callbacks,
+                      nghttp2_session **out)
+{
+    nghttp2_option *o;
+    if (nghttp2_option_new(&o) != 0)
+        return ERR_NOMEM;
+    nghttp2_option_set_no_http_messaging(o, 1);
+    nghttp2_option_set_no_closed_streams(o, 1);
+    int r = nghttp2_session_client_new2(out, callbacks, p, o);
+    nghttp2_option_del(o);
+    return r;
+}
+
 static nghttp2_session *session_new(struct peer *p)
 {
     nghttp2_session_callbacks *callbacks;
@@ -246,7 +261,7 @@ static nghttp2_session *session_new(struct peer *p)
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
-    int r = nghttp2_session_client_new(&s, callbacks, p);
+    int r = session_of(p, callbacks, &s);
     nghttp2_session_callbacks_del(callbacks);
     if (r != 0)
         return NULL;

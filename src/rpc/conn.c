@@ -94,6 +94,20 @@ static int on_close(nghttp2_session *s, int32_t stream_id, uint32_t code, void *
     return 0;
 }
 
+/* A server of small calls has no use for a tree of priorities, nor for streams that are over; and
+ * what it wants of a request's headers, call.c looks at itself. */
+static int session_of(struct rpc_conn *c, const nghttp2_session_callbacks *callbacks)
+{
+    nghttp2_option *o;
+    if (nghttp2_option_new(&o) != 0)
+        return ERR_NOMEM;
+    nghttp2_option_set_no_http_messaging(o, 1);
+    nghttp2_option_set_no_closed_streams(o, 1);
+    int r = nghttp2_session_server_new2(&c->session, callbacks, c, o);
+    nghttp2_option_del(o);
+    return r == 0 ? 0 : ERR_NOMEM;
+}
+
 static int session_new(struct rpc_conn *c)
 {
     nghttp2_session_callbacks *callbacks;
@@ -105,14 +119,15 @@ static int session_new(struct rpc_conn *c)
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
-    int r = nghttp2_session_server_new(&c->session, callbacks, c);
+    int r = session_of(c, callbacks);
     nghttp2_session_callbacks_del(callbacks);
-    if (r != 0)
-        return ERR_NOMEM;
+    if (r < 0)
+        return r;
     nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, c->server->options.max_streams},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW_BYTES},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADERS_BYTES},
+        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
     };
     r = nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, settings, ARRAY_SIZE(settings));
     if (r == 0)

@@ -127,12 +127,12 @@ enum pb_next pb_next_field(struct text *rest, struct pb_field *out)
     return PB_FIELD;
 }
 
-struct text rpc_submission_header(const struct rpc_submission *s, const char *wanted)
+struct text rpc_submission_header(const struct rpc_submission *s, const char *name)
 {
-    struct text rest = {s->headers.p, s->headers.n}, name, value, key = text_of(wanted);
+    struct text rest = {s->headers.p, s->headers.n}, found_name, value, wanted = text_of(name);
     struct text found = {NULL, 0};
-    while (pb_next_header(&rest, &name, &value))
-        if (text_equal(name, key))
+    while (pb_next_header(&rest, &found_name, &value))
+        if (text_equal(found_name, wanted))
             found = value;
     return found;
 }

@@ -87,7 +87,7 @@ static void on_accept_error(struct evconnlistener *l, void *ctx)
 
 static void name_address(struct rpc_server *s)
 {
-    struct sockaddr_storage a;
+    struct sockaddr_storage a = {0};
     socklen_t n = sizeof a;
     char text[INET6_ADDRSTRLEN] = "?";
     if (getsockname(evconnlistener_get_fd(s->listener), (struct sockaddr *)&a, &n) != 0)

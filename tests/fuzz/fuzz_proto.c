@@ -23,14 +23,22 @@ enum { BEGINS, SENDS, CANCELS, OTHERS, ENDS = 4, DEAF = 8 };
 enum { DATA, HEADERS, RST_STREAM = 3, END_STREAM = 1, END_HEADERS = 4 };
 
 static const char *const methods[] = {
-    "/harbinger_rpc.Broker/RegisterProducer", "/harbinger_rpc.Broker/Submit",
-    "/harbinger_rpc.Broker/RegisterConsumer", "/harbinger_rpc.Broker/Pull",
-    "/harbinger_rpc.Broker/Ack",              "/harbinger_rpc.Broker/Nack",
-    "/harbinger_rpc.Broker/InspectDlq",       "/harbinger_rpc.Broker/SubmitStream",
-    "/harbinger_rpc.Broker/Work",             "/harbinger_rpc.Broker/ExtendLease",
-    "/harbinger_rpc.Broker/Stats",            "/harbinger_rpc.Broker/RedriveDlq",
-    "/harbinger_rpc.Broker/PurgeDlq",         "/harbinger_rpc.Broker/Drain",
-    "/grpc.health.v1.Health/Check",           "/grpc.health.v1.Health/Watch",
+    "/harbinger_rpc.Broker/RegisterProducer",
+    "/harbinger_rpc.Broker/Submit",
+    "/harbinger_rpc.Broker/RegisterConsumer",
+    "/harbinger_rpc.Broker/Pull",
+    "/harbinger_rpc.Broker/Ack",
+    "/harbinger_rpc.Broker/Nack",
+    "/harbinger_rpc.Broker/InspectDlq",
+    "/harbinger_rpc.Broker/SubmitStream",
+    "/harbinger_rpc.Broker/Work",
+    "/harbinger_rpc.Broker/ExtendLease",
+    "/harbinger_rpc.Broker/Stats",
+    "/harbinger_rpc.Broker/RedriveDlq",
+    "/harbinger_rpc.Broker/PurgeDlq",
+    "/harbinger_rpc.Broker/Drain",
+    "/grpc.health.v1.Health/Check",
+    "/grpc.health.v1.Health/Watch",
 };
 
 static uint8_t *put_head(uint8_t *p, size_t n, uint8_t type, uint8_t flags, uint32_t stream)
