@@ -1,8 +1,9 @@
 #!/bin/sh
-# headers.sh ROOT COMPILER...: each header compiles alone, twice in a row (its guard works), without a warning.
+# headers.sh ROOT GENERATED COMPILER...: each header compiles alone, twice in a row (its guard works), without a warning.
 set -eu
 cd "$1"
-shift
+generated=$2
+shift 2
 
 headers=$(find include src -name '*.h' | sort)
 # shellcheck disable=SC2086 # one word per header
@@ -19,7 +20,7 @@ for header; do
     n=$((n + 1))
     name=${header#*/}
     if printf '#include "%s"\n#include "%s"\n' "$name" "$name" |
-        $command -std=c17 -D_GNU_SOURCE -Isrc -Iinclude -Wall -Wextra -Wno-unused-parameter -Werror \
+        $command -std=c17 -D_GNU_SOURCE -Isrc -Iinclude -I"$generated" -Wall -Wextra -Wno-unused-parameter -Werror \
             -fsyntax-only -x c - > /dev/null 2>&1; then
         echo "ok $n - $name"
     else
