@@ -9,7 +9,9 @@ import pathlib
 import random
 import resource
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -318,6 +320,41 @@ def a_suspended_machine_ends_leases_and_ages_are_sane():
             wait_handled(daemon)
             workers.stop()
             judge([producer], workers, at_most_duplicated=2 * 4 + 2)
+        equal(queue_ready(PARKED), 0, "parked")
+
+
+def _fake_wall_clock(folder):
+    """The environment of a process whose wall clock follows a file, and that file."""
+    found = sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+    if not found:
+        raise harness.Skip("libfaketime is not installed")
+    offset = pathlib.Path(folder, "offset")
+    offset.write_text("+0", encoding="ascii")
+    asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+    return {"LD_PRELOAD": str(found[0]), "FAKETIME_TIMESTAMP_FILE": str(offset), "FAKETIME_NO_CACHE": "1",
+            "DONT_FAKE_MONOTONIC": "1", "ASAN_OPTIONS": asan.lstrip(":")}, offset
+
+
+def a_wall_clock_that_jumps_changes_nothing():
+    with tempfile.TemporaryDirectory() as folder:
+        env, offset = _fake_wall_clock(folder)
+        with _daemon({"broker.lease": "20s"}, env=env) as daemon, \
+                Workers(_address(daemon), handle_ms=3, credit=4) as workers:
+            producers = [_start_and_fill(daemon, 300)]
+            for step, jump in enumerate(("+1h", "-1h", "+400d", "-2d"), 1):
+                offset.write_text(jump, encoding="ascii")
+                now = subprocess.run(["date", "+%s"], env={**os.environ, **env}, stdout=subprocess.PIPE, text=True,
+                                     check=True).stdout
+                assert abs(int(now) - time.time()) > 3000, "the wall clock did not jump"
+                producers.append(oracle.publish(100, 200 + 100 * step))
+                wait_until(lambda s=step: daemon.status()["broker"]["acked"] > 50 * s, what="a flow")
+                broker = daemon.status()["broker"]
+                assert all(0 <= level["oldest_wait_s"] < 60 for level in broker["levels"]), broker
+            wait_handled(daemon)
+            workers.stop()
+            judge(producers, workers)
+            broker = daemon.status()["broker"]
+            equal((broker["leases_expired"], broker["retried"]), (0, 0), "leases expired, retries")
         equal(queue_ready(PARKED), 0, "parked")
 
 
