@@ -19,7 +19,7 @@ import rpc  # noqa: E402
 
 AS_JSON = "--json" in sys.argv[1:]
 ROUNDS = 5
-COUNTS = {"stream": 200000, "unary": 60000, "redis": 60000, "redis_pipelined": 200000, "rabbit": 60000}
+COUNTS = {"stream": 80000, "unary": 24000, "redis": 24000, "redis_pipelined": 80000, "rabbit": 24000}
 NAMES = {"stream": "Harbinger, streams", "unary": "Harbinger, unary", "redis": "Redis", "redis_pipelined": "Redis, pipelined",
          "rabbit": "RabbitMQ"}
 CLIENT = harness.BUILD / "tests/bench/bench-rpc"

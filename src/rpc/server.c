@@ -87,20 +87,22 @@ static void on_accept_error(struct evconnlistener *l, void *ctx)
 
 static void name_address(struct rpc_server *s)
 {
-    struct sockaddr_storage a = {0};
-    socklen_t n = sizeof a;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } at = {.six = {0}};
+    socklen_t n = sizeof at;
     char text[INET6_ADDRSTRLEN] = "?";
-    if (getsockname(evconnlistener_get_fd(s->listener), (struct sockaddr *)&a, &n) != 0)
+    if (getsockname(evconnlistener_get_fd(s->listener), &at.any, &n) != 0)
         return;
-    if (a.ss_family == AF_INET6) {
-        const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&a;
-        inet_ntop(AF_INET6, &six->sin6_addr, text, sizeof text);
-        snprintf(s->address, sizeof s->address, "[%s]:%u", text, ntohs(six->sin6_port));
-    } else {
-        const struct sockaddr_in *four = (const struct sockaddr_in *)&a;
-        inet_ntop(AF_INET, &four->sin_addr, text, sizeof text);
-        snprintf(s->address, sizeof s->address, "%s:%u", text, ntohs(four->sin_port));
-    }
+    bool is_six = at.any.sa_family == AF_INET6;
+    unsigned port = ntohs(is_six ? at.six.sin6_port : at.four.sin_port);
+    if (is_six)
+        (void)inet_ntop(AF_INET6, &at.six.sin6_addr, text, sizeof text);
+    else
+        (void)inet_ntop(AF_INET, &at.four.sin_addr, text, sizeof text);
+    snprintf(s->address, sizeof s->address, is_six ? "[%s]:%u" : "%s:%u", text, port);
 }
 
 /* ADDRESS:PORT or [ADDRESS]:PORT, in numbers; port 0 lets the system choose. 0 or ERR_INVALID. */
