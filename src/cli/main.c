@@ -192,6 +192,27 @@ static const struct cli_command *find_command(char **words, int n, int *n_used)
     return NULL;
 }
 
+/* The second words of the commands that begin with this one, "" when there are none. */
+static void list_seconds(const char *first, char *out, size_t size)
+{
+    size_t n = 0, n_first = strlen(first);
+    out[0] = '\0';
+    for (const struct cli_command *c = cli_commands; c->name != NULL && n < size; c++)
+        if (strncmp(c->name, first, n_first) == 0 && c->name[n_first] == ' ')
+            n += (size_t)snprintf(out + n, size - n, "%s%s", n > 0 ? ", " : "",
+                                  c->name + n_first + 1);
+}
+
+static int no_such_command(const struct cli *c, char **words, int n)
+{
+    char seconds[128];
+    list_seconds(words[0], seconds, sizeof seconds);
+    if (seconds[0] != '\0')
+        return cli_usage(c, "'%s' needs one of: %s", words[0], seconds);
+    return cli_usage(c, "there is no command '%s%s%s'", words[0], n > 1 ? " " : "",
+                     n > 1 ? words[1] : "");
+}
+
 /* What stands after the options: command and operand. */
 static int take_words(struct line *l, char **words, int n)
 {
@@ -205,8 +226,7 @@ static int take_words(struct line *l, char **words, int n)
     }
     c->command = find_command(words, n, &n_used);
     if (c->command == NULL)
-        return cli_usage(c, "there is no command '%s%s%s'", words[0], n > 1 ? " " : "",
-                         n > 1 ? words[1] : "");
+        return no_such_command(c, words, n);
     if (l->help)
         return CLI_OK;
     unsigned wrong = l->given & ~(c->command->options | CLI_ANY);

@@ -131,6 +131,13 @@ def errors_are_named_and_have_their_exit_codes():
         wait_until(lambda: s.calls[-1].metadata["authorization"] == "Bearer " + token.read_text("utf-8").split("\n")[0])
 
 
+def half_a_command_says_what_follows():
+    for words in (["dlq"], ["dlq", "--help"], ["dlq", "lst"]):
+        assert "'dlq' needs one of: list, show, redrive, purge" in _ask(None, *words, code=2), words
+    for words in (["stauts"], ["dlqx"], ["d"]):
+        assert f"there is no command '{words[0]}'" in _ask(None, *words, code=2), words
+
+
 def a_wrong_command_line_is_2_and_help_is_output():
     for words in ([], ["nonsense"], ["dlq"], ["dlq", "nonsense"], ["status", "--limit", "3"], ["status", "more"],
                   ["dlq", "show"], ["dlq", "list", "--limit", "0"], ["dlq", "list", "--limit", "x"],
