@@ -1,5 +1,6 @@
 /* What tests in C against a live RabbitMQ share: a loop, a link that publishes, waiting with a limit.
- * HARBINGER_TEST_AMQP is the address; tests/lib/with-rabbit sets it. */
+ * HARBINGER_TEST_AMQP is the address, HARBINGER_TEST_NODE_DIR the node's folder; tests/lib/with-rabbit
+ * sets both. LIVE_LIB is tests/lib. */
 #ifndef HARBINGER_TESTS_LIVE_H
 #define HARBINGER_TESTS_LIVE_H
 
@@ -53,6 +54,18 @@ static inline void live_run_for(struct live *l, int ms)
             ;                                               \
         ck_assert_msg((what), "waited in vain for " #what); \
     } while (0)
+
+/* rabbitmqctl; the loop stands still meanwhile. */
+static inline void live_ctl(const char *args)
+{
+    char command[600];
+    const char *dir = getenv("HARBINGER_TEST_NODE_DIR");
+    ck_assert_ptr_nonnull(dir);
+    snprintf(command, sizeof command, "'%s/rabbit-node' ctl '%s' %s > /dev/null 2>&1", LIVE_LIB,
+             dir, args);
+    int status = system(command);
+    ck_assert_msg(status == 0, "%s: %d", command, status);
+}
 
 static inline struct link *live_link(struct live *l, const char *name)
 {

@@ -1,5 +1,7 @@
 /* The intake against a live RabbitMQ, with a sink that keeps what it gets: renewal, and what becomes
  * of it when a channel is lost. */
+#include "base/num.h"
+#include "base/rng.h"
 #include "live.h"
 #include "sidecar/intake.h"
 
@@ -337,6 +339,147 @@ START_TEST(a_loss_while_paused_for_bytes_ends)
 }
 END_TEST
 
+/* ---- many channels ---- */
+
+/* The number that live_publish gave it. */
+static int number_of(const struct held *h)
+{
+    const struct text body = h->message->body;
+    uint64_t n;
+    ck_assert_int_eq(num_parse_u64(body.p, body.n, &n), 0);
+    return (int)n;
+}
+
+static int n_channels_of(const struct end *e)
+{
+    const struct intake_channel *seen[32];
+    int n = 0;
+    for (int i = 0; i < e->n_got; i++) {
+        int at = 0;
+        while (at < n && seen[at] != e->got[i]->channel)
+            at++;
+        if (at == n)
+            seen[n++] = e->got[i]->channel;
+    }
+    return n;
+}
+
+/* RabbitMQ closes a channel over an ack of what is acked already, `multiple` included. */
+START_TEST(acks_in_any_order_over_eight_channels)
+{
+    enum { COUNT = 1600 };
+    struct rig *r = rig_new("i.order", NULL);
+    struct end *e = &r->end[0];
+    struct rng rng = {.state = 7};
+    int seen[COUNT] = {0};
+    start(r, e, "i.order", 8, 50);
+    live_publish(&r->live, "i.order", COUNT, false, (struct text){NULL, 0});
+    LIVE_UNTIL(&r->live, e->n_got == 400);
+    ck_assert_int_eq(n_channels_of(e), 8);
+    for (int left = COUNT; left > 0; left--) {
+        LIVE_UNTIL(&r->live, stats(e)->held > 0);
+        int at = (int)(rng_next(&rng) % (uint64_t)e->n_got);
+        while (e->got[at] == NULL)
+            at = (at + 1) % e->n_got;
+        seen[number_of(e->got[at])]++;
+        settle(e, at);
+        if (left % 50 == 0)
+            live_turn(&r->live);
+    }
+    for (int i = 0; i < COUNT; i++)
+        ck_assert_int_eq(seen[i], 1);
+    ck_assert_uint_eq(stats(e)->acked, COUNT);
+    live_run_for(&r->live, 200); /* a channel that RabbitMQ does not like would be closed by now */
+    ck_assert_uint_eq(stats(e)->downs, 0);
+    expect_empty(r, "i.order");
+    rig_free(r);
+}
+END_TEST
+
+/* ---- RabbitMQ's delivery timeout ---- */
+
+/* For channels that are opened from now on, looked at five times a second. */
+static void set_delivery_timeout(mono_t timeout)
+{
+    char args[200];
+    snprintf(args, sizeof args,
+             "eval 'application:set_env(rabbit, consumer_timeout, %d), "
+             "application:set_env(rabbit, channel_tick_interval, 200).'",
+             (int)(timeout / MONO_MS));
+    live_ctl(args);
+}
+
+/* Held for three times the timeout: each is the same, at its place, and acked once in the end. */
+START_TEST(a_thousand_outlast_the_delivery_timeout)
+{
+    enum { COUNT = 1000 };
+    const mono_t timeout = 3 * MONO_S;
+    static struct held *same[COUNT];
+    static mono_t received_at[COUNT];
+    static int number[COUNT];
+    set_delivery_timeout(timeout);
+    struct rig *r = rig_new("i.timeout", NULL);
+    struct end *e = &r->end[0];
+    start(r, e, "i.timeout", 8, 125);
+    intake_renew_after(e->intake, timeout / 3);
+    live_publish(&r->live, "i.timeout", COUNT, false, (struct text){NULL, 0});
+    LIVE_UNTIL(&r->live, e->n_got == COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        same[i] = e->got[i];
+        received_at[i] = e->got[i]->received_at;
+        number[i] = number_of(e->got[i]);
+    }
+    live_run_for(&r->live, (int)(3 * timeout / MONO_MS));
+    ck_assert_uint_ge(stats(e)->renewed, 3 * COUNT);
+    intake_renew_after(e->intake, 0);
+    LIVE_UNTIL(&r->live, stats(e)->unbacked == 0);
+    ck_assert_uint_eq(stats(e)->recognised, stats(e)->renewed);
+    ck_assert_uint_eq(stats(e)->downs, 0);
+    ck_assert_int_eq(e->n_got, COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        ck_assert_ptr_eq(e->got[i], same[i]);
+        ck_assert_int_eq(e->got[i]->received_at, received_at[i]);
+        ck_assert_int_eq(number_of(e->got[i]), number[i]);
+    }
+    settle_all(e);
+    LIVE_UNTIL(&r->live, stats(e)->acked == COUNT);
+    expect_empty(r, "i.timeout");
+    rig_free(r);
+}
+END_TEST
+
+/* What is at a worker for too long loses its channel, and what waits on it too. The worker's ack,
+ * while the channel is away, settles what comes again. */
+START_TEST(a_job_longer_than_the_timeout_is_not_begun_anew)
+{
+    const mono_t timeout = 2 * MONO_S;
+    set_delivery_timeout(timeout);
+    struct rig *r = rig_new("i.late", NULL);
+    struct end *e = &r->end[0];
+    start(r, e, "i.late", 1, 30);
+    intake_renew_after(e->intake, timeout / 3);
+    live_publish(&r->live, "i.late", 30, false, (struct text){NULL, 0});
+    LIVE_UNTIL(&r->live, e->n_got == 30);
+    for (int i = 0; i < 10; i++)
+        e->begun[i] = true;
+    LIVE_UNTIL(&r->live, stats(e)->downs == 1);
+    for (int i = 0; i < 10; i++) {
+        ck_assert(e->got[i]->unbacked);
+        settle(e, i);
+    }
+    LIVE_UNTIL(&r->live, stats(e)->acked == 10);
+    ck_assert_int_eq(e->n_got, 30);
+    ck_assert_int_eq(e->n_withdrawn, 0);
+    ck_assert_uint_eq(stats(e)->held, 20);
+    intake_renew_after(e->intake, 0);
+    LIVE_UNTIL(&r->live, stats(e)->unbacked == 0);
+    settle_all(e);
+    LIVE_UNTIL(&r->live, stats(e)->acked == 30);
+    expect_empty(r, "i.late");
+    rig_free(r);
+}
+END_TEST
+
 Suite *suite(void)
 {
     const TTest *const tests[] = {what_waits_is_renewed_and_keeps_its_place,
@@ -347,6 +490,9 @@ Suite *suite(void)
                                   what_a_quorum_queue_delivers_again_is_recognised,
                                   equal_messages_are_settled_once_each,
                                   a_loss_while_paused_for_bytes_ends,
+                                  acks_in_any_order_over_eight_channels,
+                                  a_thousand_outlast_the_delivery_timeout,
+                                  a_job_longer_than_the_timeout_is_not_begun_anew,
                                   NULL};
     return suite_of("intake", tests);
 }
