@@ -15,7 +15,7 @@
  * again, and they are recognised (unbacked.h), so that nobody has to begin anew. For it, deliveries
  * that nobody has begun with are given back and taken again before RabbitMQ's delivery timeout ends
  * their channel (`renew_after`), the oldest first, a few at a time. What does not come back, since
- * another consumer has it now, is withdrawn from the sink. At most twice the window is held then.
+ * another consumer has it now, is withdrawn from the sink. At most twice the window is awaited.
  */
 #ifndef HARBINGER_SIDECAR_INTAKE_H
 #define HARBINGER_SIDECAR_INTAKE_H
@@ -86,7 +86,8 @@ void intake_pump(struct intake *i);
 void intake_renew_after(struct intake *i, mono_t age);
 
 /* Takes no more; what waits goes back to the queue; on_idle follows when all that the sink owns is
- * settled. */
+ * settled. What is due for renewal, or whose channel is lost, is withdrawn from the sink: RabbitMQ
+ * gives it to who consumes. */
 void intake_drain(struct intake *i);
 
 /* All channels consume, or are paused by us. */

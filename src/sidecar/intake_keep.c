@@ -49,14 +49,6 @@ static void await(struct held *h, mono_t now)
     count(i);
 }
 
-void intake_keep_all(struct intake_channel *c)
-{
-    mono_t now = loop_now();
-    while (!list_empty(&c->tagged))
-        await(LIST_ENTRY(list_first(&c->tagged), struct held, tagged), now);
-    intake_make_room(c->intake);
-}
-
 void intake_keep_settlement(struct held *h, enum held_settlement how)
 {
     struct intake *i = intake_of(h);
@@ -113,16 +105,46 @@ static mono_t complete_since(const struct intake *i)
     return since;
 }
 
+/* Draining, nothing is consumed, so that nothing comes again. */
 static void give_up_the_overdue(struct intake *i, mono_t now)
 {
-    mono_t since = complete_since(i);
+    mono_t since = i->draining ? 0 : complete_since(i);
+    mono_t patience = i->draining ? 0 : COMES_WITHIN;
     for (size_t left = i->unbacked.n; left > 0; left--) {
         struct held *h = unbacked_oldest(&i->unbacked);
         mono_t from = h->since > since ? h->since : since;
-        if (mono_add(from, COMES_WITHIN) > now)
+        if (mono_add(from, patience) > now)
             return;
         give_up(i, h, now);
     }
+}
+
+void intake_keep_all(struct intake_channel *c)
+{
+    struct intake *i = c->intake;
+    mono_t now = loop_now();
+    while (!list_empty(&c->tagged))
+        await(LIST_ENTRY(list_first(&c->tagged), struct held, tagged), now);
+    if (i->draining)
+        give_up_the_overdue(i, now);
+    count(i);
+    intake_make_room(i);
+}
+
+/* For good: draining, it would not be taken again. */
+static void give_back(struct intake *i, struct held *h)
+{
+    const struct intake_sink *sink = &i->options.sink;
+    if (sink->withdraw(sink->ctx, h))
+        held_settle(h, HELD_REQUEUE);
+}
+
+static void renew(struct held *h, mono_t now)
+{
+    struct intake *i = intake_of(h);
+    if (consumer_nack(h->channel->consumer, h->tag, true) == 0)
+        i->stats.renewed++;
+    await(h, now);
 }
 
 static void renew_channel(struct intake_channel *c, mono_t now)
@@ -135,9 +157,10 @@ static void renew_channel(struct intake_channel *c, mono_t now)
             return;
         if (!nobody_has_begun(h))
             continue;
-        if (consumer_nack(c->consumer, h->tag, true) == 0)
-            i->stats.renewed++;
-        await(h, now);
+        if (i->draining)
+            give_back(i, h);
+        else
+            renew(h, now);
     }
 }
 
@@ -154,11 +177,12 @@ static bool any_due(const struct intake *i, mono_t now)
 
 static void renew_the_due(struct intake *i, mono_t now)
 {
-    if (i->renew_after == 0 || i->counts_deliveries || i->draining || !any_due(i, now))
+    if (i->renew_after == 0 || i->counts_deliveries || !any_due(i, now))
         return;
     intake_unpause(i);
     for (unsigned k = 0; k < i->options.channels; k++)
-        if (consumer_is_up(i->channels[k].consumer))
+        if (consumer_is_up(i->channels[k].consumer) ||
+            (i->draining && consumer_is_paused(i->channels[k].consumer)))
             renew_channel(&i->channels[k], now);
 }
 

@@ -13,7 +13,7 @@ struct end {
     struct intake *intake;
     struct held *got[MOST]; /* in the order of their submission; NULL: settled or withdrawn */
     bool begun[MOST];
-    int n_got, n_withdrawn;
+    int n_got, n_withdrawn, n_idle;
 };
 
 struct rig {
@@ -68,6 +68,11 @@ static void settle_all(struct end *e)
             settle(e, i);
 }
 
+static void on_idle(void *ctx)
+{
+    ((struct end *)ctx)->n_idle++;
+}
+
 static const struct intake_stats *stats(const struct end *e)
 {
     return intake_stats(e->intake);
@@ -82,6 +87,8 @@ static void start(struct rig *r, struct end *e, const char *queue, unsigned chan
         .window = window,
         .window_bytes = 1 << 20,
         .sink = {.submit = submit, .waits = waits, .withdraw = withdraw, .ctx = e},
+        .on_idle = on_idle,
+        .ctx = e,
     };
     e->link = live_link(&r->live, "consume");
     ck_assert_int_eq(intake_new(e->link, &o, &e->intake), 0);
@@ -339,6 +346,63 @@ START_TEST(a_loss_while_paused_for_bytes_ends)
 }
 END_TEST
 
+/* ---- draining, while the sink still serves what it holds ---- */
+
+/* Nothing is consumed any more, so nothing comes again: what waits is another's now, what is at a
+ * worker stays until it is done. */
+START_TEST(a_loss_while_draining_withdraws_what_waits)
+{
+    static const struct loss cut = {.kind = LOSS_CONNECTION, .text = "cut by the test"};
+    struct rig *r = rig_new("i.drain", NULL);
+    struct end *e = &r->end[0], *other = &r->end[1];
+    start(r, e, "i.drain", 2, 50);
+    live_publish(&r->live, "i.drain", 60, false, (struct text){NULL, 0});
+    LIVE_UNTIL(&r->live, e->n_got == 60);
+    for (int i = 0; i < 10; i++)
+        e->begun[i] = true;
+    intake_drain(e->intake);
+    ck_assert_uint_eq(stats(e)->held, 60);
+    link_abort(e->link, &cut);
+    LIVE_UNTIL(&r->live, stats(e)->downs == 2);
+    LIVE_UNTIL(&r->live, e->n_withdrawn == 50);
+    ck_assert_uint_eq(stats(e)->held, 10);
+    ck_assert_int_eq(e->n_idle, 0);
+    settle_all(e);
+    ck_assert_int_eq(e->n_idle, 1);
+    LIVE_UNTIL(&r->live, stats(e)->unbacked == 0);
+    start(r, other, "i.drain", 1, 100);
+    LIVE_UNTIL(&r->live, other->n_got == 60);
+    settle_all(other);
+    expect_empty(r, "i.drain");
+    rig_free(r);
+}
+END_TEST
+
+/* What would be renewed is given back for good, before RabbitMQ closes the channel over it. */
+START_TEST(what_is_due_while_draining_is_given_back)
+{
+    struct rig *r = rig_new("i.due", NULL);
+    struct end *e = &r->end[0], *other = &r->end[1];
+    start(r, e, "i.due", 2, 50);
+    live_publish(&r->live, "i.due", 60, false, (struct text){NULL, 0});
+    LIVE_UNTIL(&r->live, e->n_got == 60);
+    for (int i = 0; i < 10; i++)
+        e->begun[i] = true;
+    intake_drain(e->intake);
+    intake_renew_after(e->intake, 300 * MONO_MS);
+    LIVE_UNTIL(&r->live, stats(e)->requeued == 50);
+    ck_assert_int_eq(e->n_withdrawn, 50);
+    ck_assert_uint_eq(stats(e)->held, 10);
+    start(r, other, "i.due", 1, 100);
+    LIVE_UNTIL(&r->live, other->n_got == 50);
+    settle_all(e);
+    settle_all(other);
+    ck_assert_uint_eq(stats(e)->acked + stats(other)->acked, 60);
+    expect_empty(r, "i.due");
+    rig_free(r);
+}
+END_TEST
+
 /* ---- many channels ---- */
 
 /* The number that live_publish gave it. */
@@ -490,6 +554,8 @@ Suite *suite(void)
                                   what_a_quorum_queue_delivers_again_is_recognised,
                                   equal_messages_are_settled_once_each,
                                   a_loss_while_paused_for_bytes_ends,
+                                  a_loss_while_draining_withdraws_what_waits,
+                                  what_is_due_while_draining_is_given_back,
                                   acks_in_any_order_over_eight_channels,
                                   a_thousand_outlast_the_delivery_timeout,
                                   a_job_longer_than_the_timeout_is_not_begun_anew,
