@@ -56,6 +56,10 @@ static void write_intake(struct metrics *m, const struct daemon *d)
     face_gauge(m, "harbinger_intake_unbacked",
                "Messages that RabbitMQ is to deliver again, those settled meanwhile included.",
                (double)s->unbacked);
+    face_gauge(m, "harbinger_intake_channels", "Channels that the intake is to consume on.",
+               conf_intake_channels(&d->conf));
+    face_gauge(m, "harbinger_intake_channels_up", "Channels that consume now.",
+               d->intake != NULL ? intake_channels_up(d->intake) : 0);
     face_gauge(m, "harbinger_intake_prefetch",
                "Prefetch now: lowered while large messages fill window_bytes.", s->prefetch);
     face_gauge(m, "harbinger_intake_held", "Messages held and not yet settled.", (double)s->held);

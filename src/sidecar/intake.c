@@ -406,6 +406,14 @@ bool intake_is_up(const struct intake *i)
     return odd_one(i, true) == NULL;
 }
 
+unsigned intake_channels_up(const struct intake *i)
+{
+    unsigned n = 0;
+    for (unsigned k = 0; k < i->options.channels; k++)
+        n += consumer_is_up(i->channels[k].consumer);
+    return n;
+}
+
 const char *intake_state_name(const struct intake *i)
 {
     const struct consumer *odd = odd_one(i, false);

@@ -92,6 +92,8 @@ void intake_drain(struct intake *i);
 
 /* All channels consume, or are paused by us. */
 bool intake_is_up(const struct intake *i);
+/* Channels that consume now. */
+unsigned intake_channels_up(const struct intake *i);
 /* "consuming", "paused", ... for people: of the first channel that does not consume. */
 const char *intake_state_name(const struct intake *i);
 const struct intake_stats *intake_stats(const struct intake *i);

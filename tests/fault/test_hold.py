@@ -239,6 +239,9 @@ def a_delivery_timeout_is_met_by_renewal():
         with _daemon({"intake.delivery_timeout": "9s"}) as daemon:
             producer = _start_and_fill(daemon, 600)
             wait_until(lambda: daemon.status()["intake"]["held"] == WINDOW, what="a full window")
+            equal(daemon.status()["intake"]["channels"], CHANNELS, "channels")
+            equal(daemon.status()["intake"]["channels_up"], CHANNELS, "channels that consume")
+            equal(daemon.metrics()["harbinger_intake_channels_up"], CHANNELS, "the same as a metric")
             wait_until(lambda: daemon.status()["intake"]["renewed"] >= 4 * WINDOW, 40,
                        lambda: f"renewed: {daemon.status()['intake']}")
             equal(daemon.status()["broker"]["submitted"], WINDOW, "submitted")
