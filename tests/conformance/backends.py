@@ -19,6 +19,7 @@ class Intake:
     def __init__(self):
         self.connection = harness.connect()
         self.channel = self.connection.channel()
+        self.channel.confirm_delivery()  # what was published is in the queue
 
     def publish(self, body=b"", label=None, **properties):
         headers = properties.pop("headers", {})

@@ -265,7 +265,8 @@ def killed_workers_and_failures_lose_nothing_and_the_hopeless_are_parked():
         for _ in range(2):
             with Workers(address, handle_ms=5, credit=4, fail="7") as workers:
                 wait_until(lambda: len(workers.lines()) > 40, what="work")
-                begun.append(workers.seen())  # and then both are killed
+                workers.kill()
+                begun.append(workers.seen())
         with Workers(address, credit=4, fail="7") as workers:
             wait_handled(daemon)
             workers.stop()

@@ -49,14 +49,17 @@ class Workers:
         for process in self.processes:
             harness.equal(process.wait(20), 0, "a worker's exit code")
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def kill(self):
         for process in self.processes:
             if process.poll() is None:
                 process.kill()
             process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
