@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STEPS = 30000, LONG_STEPS = 10 * 1000 * 1000, KEYS = 9, MOST = 120, RECENT = 64 };
+enum { STEPS = 10000, LONG_STEPS = 10 * 1000 * 1000, KEYS = 9, MOST = 120, RECENT = 64 };
 
 /* The owner of a message, which remembers what the core calls it. */
 struct owner {
