@@ -2,6 +2,7 @@
 
 #include "amqp/wire.h"
 #include "base/err.h"
+#include "base/num.h"
 
 #include <inttypes.h>
 #include <stdint.h>
@@ -83,13 +84,14 @@ static double get_double(const char *p)
     return v;
 }
 
-/* Scale (decimal places) and an unsigned value. */
+/* Scale (decimal places) and an unsigned value. One division, so that it is rounded once: powers of
+ * ten are exact up to 10^22. */
 static double get_decimal(const char *p)
 {
-    double v = (double)wire_get32(p + 1);
+    double power = 1;
     for (unsigned scale = (unsigned char)p[0]; scale > 0; scale--)
-        v /= 10;
-    return v;
+        power *= 10;
+    return (double)wire_get32(p + 1) / power;
 }
 
 bool header_number(const struct header *h, double *out)
@@ -111,6 +113,23 @@ bool header_number(const struct header *h, double *out)
     case 'D': *out = get_decimal(p); return true;
     default: return false;
     }
+}
+
+/* A double holds every type but the integers of 64 bits. */
+struct text header_value(const struct header *h, char scratch[HEADER_SCRATCH_BYTES])
+{
+    double number;
+    if (h->type == 'S' || h->type == 'x')
+        return h->value;
+    if (h->type == 'l')
+        snprintf(scratch, HEADER_SCRATCH_BYTES, "%" PRId64, (int64_t)wire_get64(h->value.p));
+    else if (h->type == 'L' || h->type == 'T')
+        snprintf(scratch, HEADER_SCRATCH_BYTES, "%" PRIu64, wire_get64(h->value.p));
+    else if (header_number(h, &number))
+        num_format_double(number, scratch, HEADER_SCRATCH_BYTES);
+    else
+        return (struct text){NULL, 0};
+    return text_of(scratch);
 }
 
 void header_print(const struct header *h, char *out, size_t size)

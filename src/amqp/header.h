@@ -36,9 +36,15 @@ int header_width(char type);
 /* A header's number: all integer types, booleans, timestamps, floats and decimals. False for other
  * types. */
 bool header_number(const struct header *h, double *out) MUST_CHECK;
+
+#define HEADER_SCRATCH_BYTES 32
+
+/* A header's value as text: a text as it is; a number in decimal, exactly, and as short as it reads
+ * back the same (written into `scratch`), booleans as 1 and 0. Absent for other types. */
+struct text header_value(const struct header *h, char scratch[HEADER_SCRATCH_BYTES]);
+
 /* Writes a header's value for a person: text as it is, numbers in decimal, the rest as "(table)",
- * "(array)",
- * "(void)". Always terminated, cut if `size` is short. */
+ * "(array)", "(void)". Always terminated, cut if `size` is short. */
 void header_print(const struct header *h, char *out, size_t size);
 
 /* A header to add, of type S. */

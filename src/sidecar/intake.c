@@ -4,7 +4,7 @@
 #include "sidecar/intake_internal.h"
 #include "sidecar/loop.h"
 
-#include <stdio.h>
+#include <assert.h>
 #include <stdlib.h>
 
 /* ---- one delivery ---- */
@@ -151,14 +151,10 @@ static struct text job_header(const void *message, const char *name,
 {
     const struct message *m = message;
     struct header h;
-    double number;
+    static_assert(JOB_SCRATCH_BYTES >= HEADER_SCRATCH_BYTES, "a number fits");
     if (!props_header(&m->props, text_of(name), &h))
         return (struct text){NULL, 0};
-    if (h.type == 'S' || h.type == 'x')
-        return h.value;
-    if (!header_number(&h, &number))
-        return (struct text){NULL, 0};
-    return (struct text){scratch, (size_t)snprintf(scratch, JOB_SCRATCH_BYTES, "%.17g", number)};
+    return header_value(&h, scratch);
 }
 
 static struct job job_of(const struct message *m)

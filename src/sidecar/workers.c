@@ -2,7 +2,6 @@
 
 #include "sidecar/loop.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,17 +26,6 @@ static const struct {
     {PROP_APP_ID, "app-id"},
 };
 
-/* Absent for a header of another kind. `scratch` is for numbers. */
-static struct text value_of(const struct header *h, char scratch[32])
-{
-    double number;
-    if (h->type == 'S' || h->type == 'x')
-        return h->value;
-    if (!header_number(h, &number))
-        return (struct text){NULL, 0};
-    return (struct text){scratch, (size_t)snprintf(scratch, 32, "%.17g", number)};
-}
-
 static int put(struct buf *out, struct text name, struct text value)
 {
     if (value.p == NULL || !rpc_is_utf8(name) || !rpc_is_utf8(value))
@@ -48,13 +36,13 @@ static int put(struct buf *out, struct text name, struct text value)
 int workers_headers(const struct message *m, struct buf *out)
 {
     int r = 0;
-    char scratch[32];
+    char scratch[HEADER_SCRATCH_BYTES];
     struct header h;
     size_t at = 0;
     for (size_t i = 0; i < ARRAY_SIZE(properties) && r == 0; i++)
         r = put(out, text_of(properties[i].name), props_text(&m->props, properties[i].which));
     while (r == 0 && props_header_next(&m->props, &at, &h))
-        r = put(out, h.name, value_of(&h, scratch));
+        r = put(out, h.name, header_value(&h, scratch));
     return r;
 }
 

@@ -54,6 +54,32 @@ START_TEST(texts_and_numbers_are_headers)
 }
 END_TEST
 
+/* A number is the one that was sent, written as people write it: ids of 64 bits are no doubles. */
+START_TEST(numbers_are_exact)
+{
+    struct buf out = {0};
+    struct message *m = MESSAGE("\x20\x00\0\0\0\x46"
+                                "\1ll\0\x20\0\0\0\0\0\1"
+                                "\1nl\x80\0\0\0\0\0\0\0"
+                                "\1uL\xff\xff\xff\xff\xff\xff\xff\xff"
+                                "\1TT\0\x20\0\0\0\0\0\1"
+                                "\1dd\x3f\xb9\x99\x99\x99\x99\x99\x9a"
+                                "\1DD\2\0\0\0\7"
+                                "\1iI\0\1\x86\xa0");
+    ck_assert(!m->props.opaque);
+    ck_assert_int_eq(workers_headers(m, &out), 0);
+    expect(&out, "l", "9007199254740993");
+    expect(&out, "n", "-9223372036854775808");
+    expect(&out, "u", "18446744073709551615");
+    expect(&out, "T", "9007199254740993");
+    expect(&out, "d", "0.1");
+    expect(&out, "D", "0.07");
+    expect(&out, "i", "100000");
+    message_free(m);
+    buf_fini(&out);
+}
+END_TEST
+
 /* The properties have names of their own, and what is no UTF-8 is left out. */
 START_TEST(properties_are_headers)
 {
@@ -90,7 +116,7 @@ END_TEST
 
 Suite *suite(void)
 {
-    const TTest *const tests[] = {texts_and_numbers_are_headers, properties_are_headers,
-                                  opaque_properties_are_none, NULL};
+    const TTest *const tests[] = {texts_and_numbers_are_headers, numbers_are_exact,
+                                  properties_are_headers, opaque_properties_are_none, NULL};
     return suite_of("workers", tests);
 }
