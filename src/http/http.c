@@ -330,8 +330,9 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
         connection_free(c);
         return;
     }
-    /* Reading stops at the limit: a client cannot make us hold more than a head. */
-    bufferevent_setwatermark(c->io, EV_READ, 0, h->options.max_head_bytes);
+    /* on_read looks after each read, so a client cannot make us hold more than two heads. A watermark
+     * would bound it too, but libevent dereferences NULL when it finds no memory for one. */
+    (void)bufferevent_set_max_single_read(c->io, h->options.max_head_bytes);
     bufferevent_setcb(c->io, on_read, on_write, on_event, c);
     if (bufferevent_enable(c->io, EV_READ | EV_WRITE) < 0)
         connection_free(c);
