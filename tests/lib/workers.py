@@ -23,11 +23,16 @@ class Workers:
     def __init__(self, address, count=2, **options):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="harbinger-workers."))
         words = [f"{name}={value}" for name, value in options.items()]
-        self.processes = []
-        for number in range(count):
-            with open(self.dir / str(number), "wb") as log:
-                self.processes.append(subprocess.Popen([str(harness.BUILD / "tests/lib/worker"), address, *words],
-                                                       stdin=subprocess.DEVNULL, stdout=log))
+        self.command = [str(harness.BUILD / "tests/lib/worker"), address, *words]
+        self.processes = [self._start(number) for number in range(count)]
+
+    def _start(self, number):
+        with open(self.dir / str(number), "ab") as log:
+            return subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log)
+
+    def revive(self):
+        """Starts those again that have ended."""
+        self.processes = [p if p.poll() is None else self._start(n) for n, p in enumerate(self.processes)]
 
     def lines(self):
         """[(number, digest)] of all messages that were begun with, as often as they were."""
