@@ -11,7 +11,7 @@
  *
  * Rules that hold everywhere:
  *   - Nothing here reads a clock, blocks, logs or starts a thread. `now` is monotonic nanoseconds
- *     from any start; one that lies before the latest seen counts as the latest.
+ *     from any start, 0 or more; one that lies below 0 or before the latest seen counts as that.
  *   - hb_broker_tick does what is due and returns when it must be called next. Every call that
  *     could act on something overdue looks at the deadlines itself: a late tick changes no outcome.
  *   - Delivery is at-least-once while the broker lives. A failed allocation loses nothing: the call

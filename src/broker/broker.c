@@ -31,7 +31,6 @@ struct hb_broker *hb_broker_new(const struct hb_broker_options *o,
     b->options = *o;
     if (events != NULL)
         b->events = *events;
-    b->now = INT64_MIN;
     list_init(&b->dead);
     list_init(&b->inflight.by_deadline);
     b->policy = policy_for(o);
@@ -284,5 +283,7 @@ int64_t hb_broker_tick(struct hb_broker *b, int64_t now)
     if (first != NULL)
         next = mono_min(next, first->deadline);
     broker_leave(b);
-    return mono_min(next, ttl_next(&b->ttl));
+    next = mono_min(next, ttl_next(&b->ttl));
+    /* What is left is due at once, even if the caller's clock has gone back. */
+    return next <= b->now ? mono_min(next, now) : next;
 }

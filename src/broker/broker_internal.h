@@ -48,7 +48,8 @@ enum checkpoint {
 #undef CHECKPOINT_ENUM
 };
 
-/* Sets the time of this call. It never reaches MONO_NEVER, which stands for no end. */
+/* Sets the time of this call. It begins at 0, so that the difference of two times always fits, and
+ * never reaches MONO_NEVER, which stands for no end. */
 static inline void broker_see(struct hb_broker *b, mono_t now)
 {
     if (now > b->now)

@@ -51,7 +51,6 @@ struct broker_model *broker_model_new(const struct hb_broker_options *o)
     if (m == NULL)
         return NULL;
     m->o = *o;
-    m->now = INT64_MIN;
     m->knows_order = o->order == HB_ORDER_FIFO || (o->aging_threshold_ns == 0 && !o->weighted);
     return m;
 }
@@ -74,10 +73,20 @@ static void tell(struct broker_model *m, char what, uint64_t who, double ms)
         m->events.at[m->events.n++] = (struct model_event){what, who, ms};
 }
 
+/* The last nanosecond is never reached: it stands for no end. */
 static void see(struct broker_model *m, int64_t now)
 {
+    if (now == INT64_MAX)
+        now--;
     if (now > m->now)
         m->now = now;
+}
+
+static int64_t lease_end(const struct broker_model *m)
+{
+    if (m->o.lease_ns == 0 || m->now > INT64_MAX - m->o.lease_ns)
+        return INT64_MAX;
+    return m->now + m->o.lease_ns;
 }
 
 static struct message *find(struct broker_model *m, uint64_t id)
@@ -313,7 +322,7 @@ bool broker_model_pull(struct broker_model *m, uint64_t consumer, int64_t now, u
     x->consumer = consumer;
     x->token = ++m->tokens;
     x->pulled_at = m->now;
-    x->lease_end = m->o.lease_ns > 0 ? m->now + m->o.lease_ns : INT64_MAX;
+    x->lease_end = lease_end(m);
     x->lease_order = ++m->leases;
     m->last_attempt = ++x->attempts;
     m->count.pulled++;
@@ -386,7 +395,7 @@ static int apply(struct broker_model *m, enum model_settle how, struct message *
         if (!m->o.extendable_leases)
             return HB_BROKER_STALE;
         if (x->lease_end != INT64_MAX) {
-            x->lease_end = m->now + m->o.lease_ns;
+            x->lease_end = lease_end(m);
             x->lease_order = ++m->leases;
         }
         break;

@@ -72,9 +72,68 @@ START_TEST(an_owned_message_waits_until_it_is_pulled)
 }
 END_TEST
 
+/* A clock that starts below zero counts as zero until then, and what is due later stays so. */
+START_TEST(times_below_zero_count_as_zero)
+{
+    struct hb_broker_options o = defaults();
+    o.aging_threshold_ns = 50;
+    o.aging_interval_ns = 10;
+    struct hb_broker *b = with(&o);
+    struct hb_submission s = message("");
+    struct hb_level_stats above;
+    s.level = 1;
+    ck_assert_int_eq(hb_broker_submit(b, &s, INT64_MIN, NULL, NULL), HB_BROKER_OK);
+    ck_assert_int_eq(hb_broker_tick(b, -1000), 50);
+    hb_broker_tick(b, 50);
+    hb_broker_level_stats(b, 0, 0, &above);
+    ck_assert_uint_eq(above.waiting, 1);
+    ck_assert_int_eq(above.oldest_wait_ns, 50);
+    hb_broker_free(b);
+}
+END_TEST
+
+/* The longest wait that there can be is told without overflow. */
+START_TEST(a_message_may_wait_until_the_end_of_time)
+{
+    struct hb_broker_options o = defaults();
+    struct hb_broker *b = with(&o);
+    struct hb_delivery d;
+    submit(b, "patient", INT64_MIN);
+    ck_assert_int_eq(hb_broker_pull(b, 1, INT64_MAX, &d), HB_BROKER_OK);
+    ck_assert_int_eq(d.waited_ns, INT64_MAX - 1);
+    struct hb_settlement s = settlement_of(&d, 1);
+    ck_assert_int_eq(hb_broker_tick(b, INT64_MAX), INT64_MAX);
+    ck_assert_int_eq(hb_broker_ack(b, &s, INT64_MAX), HB_BROKER_OK);
+    hb_broker_free(b);
+}
+END_TEST
+
+/* What is left over of a full batch is due at once, by a clock that has gone back as well. */
+START_TEST(more_work_is_due_at_once_by_any_clock)
+{
+    struct hb_broker_options o = defaults();
+    o.batch = 1;
+    o.ttl_ns = 900;
+    struct hb_broker *b = with(&o);
+    for (int i = 0; i < 3; i++)
+        submit(b, "", i);
+    ck_assert_int_le(hb_broker_tick(b, 1000), 1000);
+    ck_assert_int_le(hb_broker_tick(b, 10), 10);
+    hb_broker_tick(b, 10);
+    ck_assert_uint_eq(broker_stats_of(b).ttl_expired, 3);
+    hb_broker_free(b);
+}
+END_TEST
+
 Suite *suite(void)
 {
     const TTest *const tests[] = {a_message_is_submitted_pulled_and_acknowledged,
-                                  an_owned_message_waits_until_it_is_pulled, NULL};
+                                  an_owned_message_waits_until_it_is_pulled,
+
+                                  times_below_zero_count_as_zero,
+                                  a_message_may_wait_until_the_end_of_time,
+                                  more_work_is_due_at_once_by_any_clock,
+
+                                  NULL};
     return suite_of("broker", tests);
 }

@@ -29,9 +29,10 @@ struct pair {
     struct hb_broker *b;
     struct broker_model *m;
     bool paper_order; /* the policy has times of its own */
+    bool leaps;       /* the clock goes far ahead at times, and back for a single call */
     struct model_events events;
     struct rng rng;
-    int64_t now;
+    int64_t now, latest;
     uint64_t n_owners, last_id;
     struct owner *owners;
     struct hb_settlement recent[RECENT]; /* deliveries, settled ones too */
@@ -150,7 +151,7 @@ static void same_dead(void *ctx, const struct hb_dead *d)
     SAME(d->id, expected.id);
     SAME(d->reason, expected.reason);
     SAME(d->failures, expected.failures);
-    SAME(d->age_ns, p->now - expected.died_at);
+    SAME(d->age_ns, INT64_MAX - expected.died_at);
 }
 
 /* The dearest comparisons are made now and then. */
@@ -160,7 +161,7 @@ static void same(struct pair *p)
     same_stats(p);
     if (p->step % 97 == 0) {
         struct dead_walk w = {p, 0};
-        hb_broker_dead(p->b, 0, SIZE_MAX, p->now, same_dead, &w);
+        hb_broker_dead(p->b, 0, SIZE_MAX, INT64_MAX, same_dead, &w);
     }
     if (p->step % (p->step > STEPS ? 1000 : 1) == 0) {
         const char *broken = hb_broker_check(p->b);
@@ -283,12 +284,22 @@ static void do_dead(struct pair *p)
         SAME(hb_broker_purge(p->b, d.id), broker_model_purge(p->m, d.id));
 }
 
+/* Stops at the end of time. */
+static void pass_time(struct pair *p)
+{
+    int64_t for_ns = (int64_t)below(p, p->leaps && below(p, 100) == 0 ? 1000 : 6);
+    p->latest = p->latest > INT64_MAX - for_ns ? INT64_MAX : p->latest + for_ns;
+    p->now = p->latest;
+    if (p->leaps && below(p, 4) == 0)
+        p->now -= (int64_t)below(p, 300);
+}
+
 static void one_step(struct pair *p)
 {
     struct hb_broker_stats s;
     hb_broker_stats(p->b, &s);
     uint64_t what = below(p, 16);
-    p->now += (int64_t)below(p, 6);
+    pass_time(p);
     if (what < 5 && s.waiting + s.in_flight + s.dead < MOST)
         do_submit(p);
     else if (what < 9)
@@ -308,6 +319,8 @@ static void one_step(struct pair *p)
 struct set {
     const char *name;
     void (*change)(struct hb_broker_options *o);
+    int64_t start;
+    bool leaps;
 };
 
 static void plain(struct hb_broker_options *o)
@@ -367,14 +380,19 @@ static void weighted(struct hb_broker_options *o)
 }
 
 static const struct set sets[] = {
-    {"plain", plain},
-    {"fifo", fifo},
-    {"busy sweeps", busy_sweeps},
-    {"tight", tight},
-    {"short memory", short_memory},
-    {"no lease", no_lease},
-    {"aged", aged},
-    {"weighted", weighted},
+    {"plain", plain, 0, false},
+    {"fifo", fifo, 0, false},
+    {"busy sweeps", busy_sweeps, 0, false},
+    {"tight", tight, 0, false},
+    {"short memory", short_memory, 0, false},
+    {"no lease", no_lease, 0, false},
+    {"aged", aged, 0, false},
+    {"weighted", weighted, 0, false},
+    {"a leaping clock", busy_sweeps, 0, true},
+    {"a leaping clock, aged", aged, 0, true},
+    {"from below zero", weighted, -STEPS, false},
+    {"until the end of time", short_memory, INT64_MAX - STEPS, true},
+    {"until the end of time, aged", weighted, INT64_MAX - STEPS, false},
 };
 
 static uint64_t steps(void)
@@ -394,6 +412,8 @@ START_TEST(random_operations_equal_the_obvious_model)
     struct hb_broker_events events = {on_learn, on_censor, on_ended, NULL, p};
     p->name = sets[_i].name;
     p->rng.state = 11 + (uint64_t)_i;
+    p->now = p->latest = sets[_i].start;
+    p->leaps = sets[_i].leaps;
     p->paper_order = o.aging_threshold_ns > 0;
     p->b = hb_broker_new(&o, &events);
     p->m = broker_model_new(&o);
