@@ -157,7 +157,8 @@ HB_API void hb_broker_free(struct hb_broker *b);
 enum {
     HB_BROKER_NOMEM = -1,
     HB_BROKER_OK = 0,
-    HB_BROKER_FULL = 1,    /* a bound is reached: offer it again later */
+    HB_BROKER_FULL = 1,    /* a bound is reached: offer it again later; in vain if it is larger
+                              than the bound by itself */
     HB_BROKER_EMPTY = 2,   /* nothing waits */
     HB_BROKER_UNKNOWN = 3, /* no such message, or not in that state */
     HB_BROKER_FOREIGN = 4, /* the delivery belongs to another consumer */
