@@ -36,8 +36,9 @@ static void fill(struct hb_message *m, const struct hb_submission *s)
 struct hb_message *record_new(const struct hb_submission *s)
 {
     bool has_key = s->key.n <= HB_KEY_MAX;
+    double estimate_ms = isfinite(s->estimate_ms) ? s->estimate_ms : -1;
     struct hb_message head = {
-        .policy.estimate_ms = isfinite(s->estimate_ms) ? s->estimate_ms : -1,
+        .policy.estimate_ms = estimate_ms,
         .policy.original_level = (uint8_t)s->level,
         .n_payload = (uint32_t)s->payload.n,
         .n_headers = (uint32_t)s->headers.n,
@@ -47,7 +48,7 @@ struct hb_message *record_new(const struct hb_submission *s)
         .state = RECORD_WAITING,
         .has_owner = s->owner != NULL,
         .predicted = s->predicted,
-        .has_predicted_ms = s->predicted && s->predicted_ms != s->estimate_ms,
+        .has_predicted_ms = s->predicted && s->predicted_ms != estimate_ms,
     };
     if (!within_32_bits(&s->payload) || !within_32_bits(&s->headers))
         return NULL;

@@ -125,6 +125,36 @@ START_TEST(more_work_is_due_at_once_by_any_clock)
 }
 END_TEST
 
+static void keep_lesson(void *ctx, const struct hb_lesson *lesson, int64_t now)
+{
+    *(struct hb_lesson *)ctx = *lesson;
+}
+
+/* A prediction that the order of service cannot count with is told in the lesson all the same. */
+START_TEST(a_lesson_tells_what_was_predicted)
+{
+    static const double told[] = {0, 12.5, -1, INFINITY};
+    struct hb_broker_options o = defaults();
+    struct hb_lesson lesson;
+    struct hb_broker_events events = {.learn = keep_lesson, .ctx = &lesson};
+    struct hb_broker *b = hb_broker_new(&o, &events);
+    for (unsigned i = 0; i < sizeof told / sizeof told[0]; i++) {
+        struct hb_submission s = message("");
+        struct hb_delivery d;
+        s.key = k("key");
+        s.predicted = true;
+        s.estimate_ms = s.predicted_ms = told[i];
+        ck_assert_int_eq(hb_broker_submit(b, &s, 0, NULL, NULL), HB_BROKER_OK);
+        ck_assert_int_eq(hb_broker_pull(b, 1, 0, &d), HB_BROKER_OK);
+        struct hb_settlement done = settlement_of(&d, 1);
+        done.duration_ms = 1;
+        ck_assert_int_eq(hb_broker_ack(b, &done, 0), HB_BROKER_OK);
+        ck_assert(lesson.estimate_ms == told[i]);
+    }
+    hb_broker_free(b);
+}
+END_TEST
+
 Suite *suite(void)
 {
     const TTest *const tests[] = {a_message_is_submitted_pulled_and_acknowledged,
@@ -133,7 +163,7 @@ Suite *suite(void)
                                   times_below_zero_count_as_zero,
                                   a_message_may_wait_until_the_end_of_time,
                                   more_work_is_due_at_once_by_any_clock,
-
+                                  a_lesson_tells_what_was_predicted,
                                   NULL};
     return suite_of("broker", tests);
 }
