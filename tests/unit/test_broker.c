@@ -72,6 +72,76 @@ START_TEST(an_owned_message_waits_until_it_is_pulled)
 }
 END_TEST
 
+/* Payload and headers are bytes: NULs, none at all, and each value come out as they went in. */
+START_TEST(any_bytes_come_out_as_they_went_in)
+{
+    struct hb_broker_options o = defaults();
+    struct hb_broker *b = with(&o);
+    unsigned char all[256];
+    for (unsigned i = 0; i < sizeof all; i++)
+        all[i] = (unsigned char)i;
+    for (size_t n = 0; n <= sizeof all; n += sizeof all / 2) {
+        struct hb_submission s = message("");
+        struct hb_delivery d;
+        s.payload = (struct hb_bytes){n > 0 ? all : NULL, n};
+        s.headers = (struct hb_bytes){all, sizeof all - n};
+        s.key = k("key");
+        ck_assert_int_eq(hb_broker_submit(b, &s, 0, NULL, NULL), HB_BROKER_OK);
+        ck_assert_int_eq(hb_broker_pull(b, 1, 0, &d), HB_BROKER_OK);
+        ck_assert_uint_eq(d.payload.n, n);
+        ck_assert_uint_eq(d.headers.n, sizeof all - n);
+        ck_assert(memcmp(d.payload.p, all, n) == 0);
+        ck_assert(memcmp(d.headers.p, all, sizeof all - n) == 0);
+    }
+    ck_assert_ptr_null(hb_broker_check(b));
+    hb_broker_free(b);
+}
+END_TEST
+
+/* Worker time is shared 2/3, 1/4, 1/12 within one message's cost, though the pulls differ far more
+ * than the weights (costs 2, 30 and 600 ms); deliveries that come back cost their level nothing. */
+START_TEST(levels_share_worker_time_by_their_weights)
+{
+    static const uint16_t weights[] = {8, 3, 1};
+    static const double costs[] = {2, 30, 600};
+    struct hb_broker_options o = defaults();
+    o.weighted = true;
+    o.history_entries = 8;
+    memcpy(o.weights, weights, sizeof weights);
+    struct hb_broker *b = with(&o);
+    struct hb_submission s = message("");
+    for (s.level = 0; s.level < 3; s.level++) {
+        s.estimate_ms = costs[s.level];
+        ck_assert_int_eq(hb_broker_submit(b, &s, 0, NULL, NULL), HB_BROKER_OK);
+    }
+    for (int i = 0; i < 200000; i++) {
+        struct hb_delivery d;
+        ck_assert_int_eq(hb_broker_pull(b, 1, i, &d), HB_BROKER_OK);
+        struct hb_settlement done = settlement_of(&d, 1);
+        if (i % 7 == 0) {
+            ck_assert_int_eq(hb_broker_return(b, &done, i), HB_BROKER_OK);
+            continue;
+        }
+        s.level = d.level;
+        s.estimate_ms = costs[d.level];
+        ck_assert_int_eq(hb_broker_submit(b, &s, i, NULL, NULL), HB_BROKER_OK);
+        ck_assert_int_eq(hb_broker_ack(b, &done, i), HB_BROKER_OK);
+        if (i % 100 == 0)
+            ck_assert_ptr_null(hb_broker_check(b));
+    }
+    struct hb_level_stats level[3];
+    double total = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        hb_broker_level_stats(b, i, 0, &level[i]);
+        total += level[i].charged_ms;
+    }
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_double_eq_tol(level[i].charged_ms, total * weights[i] / 12, 600 * 8);
+    ck_assert_uint_gt(level[0].pulls, 50 * level[2].pulls);
+    hb_broker_free(b);
+}
+END_TEST
+
 /* A clock that starts below zero counts as zero until then, and what is due later stays so. */
 START_TEST(times_below_zero_count_as_zero)
 {
@@ -159,7 +229,8 @@ Suite *suite(void)
 {
     const TTest *const tests[] = {a_message_is_submitted_pulled_and_acknowledged,
                                   an_owned_message_waits_until_it_is_pulled,
-
+                                  any_bytes_come_out_as_they_went_in,
+                                  levels_share_worker_time_by_their_weights,
                                   times_below_zero_count_as_zero,
                                   a_message_may_wait_until_the_end_of_time,
                                   more_work_is_due_at_once_by_any_clock,
