@@ -4,7 +4,7 @@
 set -u
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-echo "1..3"
+echo "1..4"
 failed=0
 said=$(DESTDIR="$work" meson install -C "$1" --no-rebuild 2>&1) || { echo "$said" | sed 's/^/# /'; exit 1; }
 
@@ -26,9 +26,10 @@ else
     failed=1
 fi
 
-# A sanitizer's runtime would have to be linked into the other program as well.
+# A sanitizer's runtime would have to be linked into the other program as well, and adds symbols.
 if [ "${HARBINGER_PLAIN:-1}" = 0 ]; then
     echo "ok 3 - another program is built with the installed library # SKIP only in a plain build"
+    echo "ok 4 - what the headers declare is visible, and nothing else # SKIP only in a plain build"
     exit $failed
 fi
 pc=$(dirname "$(find "$work" -name harbinger.pc)")
@@ -40,6 +41,19 @@ if cc -Wall -Werror "$(dirname "$0")/embed.c" -o "$work/embed" $flags &&
     echo "ok 3 - another program is built with the installed library"
 else
     echo "not ok 3 - another program is built with the installed library: $flags: ${said:-}"
+    failed=1
+fi
+
+include=$(dirname "$(find "$work" -name broker.h)")
+for library in libharbinger libharbinger-client; do
+    nm -D --defined-only "$libs/$library.so" || echo "- - unreadable:$library.so"
+done | awk '{print $3}' | sort -u > "$work/visible"
+grep -hoE '\bhb_[a-z0-9_]+\(' "$include"/*.h | tr -d '(' | sort -u > "$work/declared"
+differ=$(comm -3 "$work/declared" "$work/visible" | tr -s '\t\n' ' ')
+if [ -s "$work/visible" ] && [ -z "$differ" ]; then
+    echo "ok 4 - what the headers declare is visible, and nothing else"
+else
+    echo "not ok 4 - only declared, or only visible: $differ"
     failed=1
 fi
 exit $failed
