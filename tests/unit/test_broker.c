@@ -203,7 +203,7 @@ static void keep_lesson(void *ctx, const struct hb_lesson *lesson, int64_t now)
 /* A prediction that the order of service cannot count with is told in the lesson all the same. */
 START_TEST(a_lesson_tells_what_was_predicted)
 {
-    static const double told[] = {0, 12.5, -1, INFINITY};
+    static const double told[] = {0, 12.5, -1, (double)INFINITY};
     struct hb_broker_options o = defaults();
     struct hb_lesson lesson;
     struct hb_broker_events events = {.learn = keep_lesson, .ctx = &lesson};
