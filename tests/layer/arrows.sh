@@ -3,7 +3,7 @@
 set -eu
 cd "$1"
 
-echo "1..16"
+echo "1..17"
 n=0 failed=0
 # check FOLDER ALLOWED-FOLDERS
 check() {
@@ -33,8 +33,9 @@ check amqp base harbinger predict policy broker port flow
 check http base harbinger predict policy broker port flow
 check store base harbinger predict policy broker port flow
 check rpc base harbinger predict policy broker port flow
+check proxy base harbinger amqp
 check client base harbinger rpc
-check sidecar base harbinger predict policy broker port flow conf amqp http store rpc
+check sidecar base harbinger predict policy broker port flow conf amqp http store rpc proxy
 check cli base harbinger client rpc
 
 n=$((n + 1))
@@ -50,7 +51,7 @@ n=$((n + 1))
 unknown=
 for folder in */; do
     case $folder in
-    base/ | predict/ | policy/ | broker/ | port/ | flow/ | conf/ | amqp/ | http/ | store/ | rpc/ | client/ | sidecar/ | cli/) ;;
+    base/ | predict/ | policy/ | broker/ | port/ | flow/ | conf/ | amqp/ | http/ | store/ | rpc/ | proxy/ | client/ | sidecar/ | cli/) ;;
     *) unknown="$unknown $folder" ;;
     esac
 done
