@@ -4,7 +4,7 @@
  *
  *   submit ─► waiting ──pull──► in flight ──ack──► done
  *                ▲                  │
- *                └─ nack, lease ────┴─ no attempts left, time to live over ─► dead
+ *                └─ nack, lease ────┴─ rejected, no attempts left, time to live over ─► dead
  *
  * Which waiting message is next is decided by an order of service (paper 3.6, 3.7); level and
  * estimate are handed in by the caller, who also learns from the durations that come back.
@@ -72,7 +72,8 @@ struct hb_broker_options {
     int64_t ttl_ns;        /* [0] default time to live, from arrival; 0 = for ever */
     uint32_t max_attempts; /* [3] 1..10^6: the failure with this number is the last */
 
-    int64_t lease_ns;       /* [30 s] time a consumer has for a delivery; 0 = no limit */
+    int64_t lease_ns;       /* [30 s] time a consumer has for a delivery that was pulled with a
+                               lease; 0 = no limit */
     bool extendable_leases; /* [false] whether hb_broker_extend may be used */
 
     int64_t history_ns;       /* [60 s] how long a settlement is remembered for its repetition */
@@ -103,7 +104,7 @@ HB_API bool hb_broker_options_valid(const struct hb_broker_options *o, char *why
     X(HB_DEAD_UNKNOWN, "unknown")         \
     X(HB_DEAD_MAX_RETRIES, "max_retries") \
     X(HB_DEAD_TTL_EXPIRED, "ttl_expired") \
-    X(HB_DEAD_PROCESSING_ERROR, "processing_error") /* reserved: nothing produces it */
+    X(HB_DEAD_PROCESSING_ERROR, "processing_error") /* rejected by its consumer */
 
 enum hb_dead_reason {
 #define HB_DEAD_ENUM(name, word) name,
@@ -114,22 +115,28 @@ enum hb_dead_reason {
 
 HB_API const char *hb_dead_reason_name(enum hb_dead_reason reason);
 
-/* A duration that may be learned: the first acceptance of an attempt, inside its lease and its time
- * to live, of a message with a key. */
+/* A duration that may be learned: the first acceptance of an attempt, inside its time to live and
+ * its lease if it has one, of a message with a key. */
 struct hb_lesson {
     struct hb_key key, parent;
     bool predicted; /* level and estimate are those of its ingress */
     unsigned level;
     double estimate_ms;
-    double duration_ms; /* 0..lease, extensions included */
+    double duration_ms; /* 0..lease, extensions included; without a lease, 0 or more */
+};
+
+enum hb_ending {
+    HB_ENDED_ACKED,
+    HB_ENDED_REJECTED, /* its consumer refuses it for good */
+    HB_ENDED_DEAD,
 };
 
 /* How a message that has an owner ended. */
 struct hb_end {
     uint64_t id;
-    bool dead;                  /* false: acknowledged */
-    enum hb_dead_reason reason; /* the rest: when dead */
-    const char *details;        /* a sentence for people, valid during the call */
+    enum hb_ending how;
+    enum hb_dead_reason reason; /* when dead */
+    const char *details;        /* dead, rejected: a sentence for people, valid during the call */
     uint32_t failures;
 };
 
@@ -214,6 +221,8 @@ struct hb_delivery {
     struct hb_bytes payload, headers;
     void *owner;
     uint32_t attempt;  /* 1 = the first delivery */
+    bool redelivered;  /* it was pulled before, be it that it was returned or redriven since: some
+                          consumer may have seen it */
     unsigned level;    /* it was taken from */
     int64_t lease_ns;  /* 0 = no limit */
     int64_t waited_ns; /* since its arrival */
@@ -224,10 +233,15 @@ struct hb_delivery {
 HB_API int hb_broker_pull(struct hb_broker *b, uint64_t consumer, int64_t now,
                           struct hb_delivery *out);
 
+/* The same without a lease, for a consumer whose loss the caller notices and tells: the delivery
+ * lasts until it is settled. */
+HB_API int hb_broker_pull_unleased(struct hb_broker *b, uint64_t consumer, int64_t now,
+                                   struct hb_delivery *out);
+
 struct hb_settlement {
     uint64_t consumer, id, token;
     double duration_ms;     /* of the handler; negative or NaN: not known. Learned from acks only */
-    struct hb_bytes reason; /* nack: a text for people; at most 1 KiB of it is kept */
+    struct hb_bytes reason; /* nack, reject: a text for people; at most 1 KiB of it is kept */
 };
 
 /*
@@ -239,14 +253,19 @@ struct hb_settlement {
 HB_API int hb_broker_ack(struct hb_broker *b, const struct hb_settlement *s, int64_t now);
 HB_API int hb_broker_nack(struct hb_broker *b, const struct hb_settlement *s, int64_t now);
 
+/* The consumer refuses the message for good: no further attempt is made, whatever its time to live.
+ * With an owner it has ended as rejected; else it is a dead letter (HB_DEAD_PROCESSING_ERROR). As
+ * hb_broker_nack otherwise. */
+HB_API int hb_broker_reject(struct hb_broker *b, const struct hb_settlement *s, int64_t now);
+
 /* The delivery never reached its consumer: everything is as before the pull, the place in the
  * order and what was charged for it included. Only `consumer`, `id` and `token` count.
  * HB_BROKER_OK, UNKNOWN, FOREIGN or STALE. When several are returned, the newest first is cheapest.
  */
 HB_API int hb_broker_return(struct hb_broker *b, const struct hb_settlement *s, int64_t now);
 
-/* The lease starts anew at `now`. HB_BROKER_OK, UNKNOWN, FOREIGN or STALE (also when leases are not
- * extendable). */
+/* The lease starts anew at `now`; without a lease nothing happens. HB_BROKER_OK, UNKNOWN, FOREIGN or
+ * STALE (also when leases are not extendable). */
 HB_API int hb_broker_extend(struct hb_broker *b, const struct hb_settlement *s, int64_t now);
 
 /* Does what is due. Returns the time at which it must be called next, INT64_MAX for none; `now` or
@@ -296,6 +315,7 @@ struct hb_broker_stats {
     uint64_t submitted, refused; /* refused: FULL */
     uint64_t pulled, returned;   /* a returned delivery counts in both */
     uint64_t acked, nacked; /* attempts; an ack after the time to live counts as ttl_expired only */
+    uint64_t rejected;      /* attempts, which ended their messages */
     uint64_t repeated;      /* settlements answered from the history */
     uint64_t leases_expired, ttl_expired, retried;
     uint64_t died[HB_N_DEAD_REASONS];

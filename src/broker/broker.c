@@ -33,6 +33,7 @@ struct hb_broker *hb_broker_new(const struct hb_broker_options *o,
         b->events = *events;
     list_init(&b->dead);
     list_init(&b->inflight.by_deadline);
+    list_init(&b->inflight.unleased);
     b->policy = policy_for(o);
     if (b->policy != NULL && inflight_init(&b->inflight, o->seed[0] ^ o->seed[1]) &&
         history_init(&b->history, o->history_entries, o->history_ns))
@@ -49,7 +50,7 @@ void hb_broker_free(struct hb_broker *b)
     while (b->policy != NULL && (waiting = policy_next(b->policy, b->now)) != NULL)
         free(record_of(waiting));
     struct attempt *a;
-    while ((a = inflight_first(&b->inflight)) != NULL) {
+    while ((a = inflight_any(&b->inflight)) != NULL) {
         list_remove(&a->link);
         free(a->m);
     }
@@ -224,18 +225,22 @@ static struct hb_message *next_alive(struct hb_broker *b)
     return NULL;
 }
 
-static void deliver(struct hb_broker *b, struct hb_message *m, uint64_t consumer,
+struct puller {
+    uint64_t consumer;
+    int64_t lease_ns; /* 0: none */
+};
+
+static void deliver(struct hb_broker *b, struct hb_message *m, const struct puller *to,
                     struct hb_delivery *out)
 {
-    int64_t lease_ns = b->options.lease_ns;
     ttl_remove(&b->ttl, m);
-    struct attempt *a = inflight_add(&b->inflight, m);
+    struct attempt *a = inflight_add(
+        &b->inflight, m, to->lease_ns > 0 ? mono_add(b->now, to->lease_ns) : MONO_NEVER);
     m->state = RECORD_IN_FLIGHT;
     m->deliveries++;
-    a->consumer = consumer;
+    a->consumer = to->consumer;
     a->token = ++b->last_token;
     a->pulled_at = b->now;
-    a->deadline = lease_ns > 0 ? mono_add(b->now, lease_ns) : MONO_NEVER;
     b->count.pulled++;
     *out = (struct hb_delivery){
         .id = m->id,
@@ -244,13 +249,15 @@ static void deliver(struct hb_broker *b, struct hb_message *m, uint64_t consumer
         .headers = record_headers(m),
         .owner = record_owner(m),
         .attempt = m->deliveries,
+        .redelivered = m->was_pulled,
         .level = m->policy.level,
-        .lease_ns = lease_ns,
+        .lease_ns = to->lease_ns,
         .waited_ns = b->now - m->policy.arrived_at,
     };
+    m->was_pulled = true;
 }
 
-int hb_broker_pull(struct hb_broker *b, uint64_t consumer, int64_t now, struct hb_delivery *out)
+static int pull(struct hb_broker *b, const struct puller *to, int64_t now, struct hb_delivery *out)
 {
     int r = HB_BROKER_EMPTY;
     broker_see(b, now);
@@ -261,12 +268,23 @@ int hb_broker_pull(struct hb_broker *b, uint64_t consumer, int64_t now, struct h
     } else {
         struct hb_message *m = next_alive(b);
         if (m != NULL) {
-            deliver(b, m, consumer, out);
+            deliver(b, m, to, out);
             r = HB_BROKER_OK;
         }
     }
     broker_leave(b);
     return r;
+}
+
+int hb_broker_pull(struct hb_broker *b, uint64_t consumer, int64_t now, struct hb_delivery *out)
+{
+    return pull(b, &(struct puller){consumer, b->options.lease_ns}, now, out);
+}
+
+int hb_broker_pull_unleased(struct hb_broker *b, uint64_t consumer, int64_t now,
+                            struct hb_delivery *out)
+{
+    return pull(b, &(struct puller){.consumer = consumer}, now, out);
 }
 
 int64_t hb_broker_tick(struct hb_broker *b, int64_t now)

@@ -11,7 +11,10 @@ static const char *check_counts(const struct hb_broker *b)
     for (int i = 0; i < HB_N_DEAD_REASONS; i++)
         died += c->died[i];
     failures = c->nacked + c->leases_expired;
-    if (living + c->acked + died > c->submitted + c->redriven)
+    if (c->died[HB_DEAD_PROCESSING_ERROR] > c->rejected)
+        return "more messages died by rejection than were rejected";
+    uint64_t handed_back = c->rejected - c->died[HB_DEAD_PROCESSING_ERROR];
+    if (living + c->acked + handed_back + died > c->submitted + c->redriven)
         return "more messages are here or ended than were taken in";
     if (c->retried + c->died[HB_DEAD_MAX_RETRIES] > failures)
         return "more messages failed than attempts";
@@ -22,21 +25,32 @@ static const char *check_counts(const struct hb_broker *b)
     return NULL;
 }
 
-static const char *check_claims(const struct hb_broker *b)
+struct claims {
+    size_t with_deadline;
+    uint64_t bytes, last_token;
+};
+
+static void add_claims(const struct list *head, struct claims *c)
 {
-    const struct list *head = &b->inflight.by_deadline;
-    size_t with_deadline = b->ttl.n;
-    uint64_t bytes = 0;
     for (const struct list *node = head->next; node != head; node = node->next) {
         const struct attempt *a = (const struct attempt *)node;
-        with_deadline += a->m->expires_at != MONO_NEVER;
-        bytes += record_bytes(a->m);
-        if (a->token > b->last_token)
-            return "a delivery has a token of the future";
+        c->with_deadline += a->m->expires_at != MONO_NEVER;
+        c->bytes += record_bytes(a->m);
+        if (a->token > c->last_token)
+            c->last_token = a->token;
     }
-    if (with_deadline != b->ttl.reserved)
+}
+
+static const char *check_claims(const struct hb_broker *b)
+{
+    struct claims c = {.with_deadline = b->ttl.n};
+    add_claims(&b->inflight.by_deadline, &c);
+    add_claims(&b->inflight.unleased, &c);
+    if (c.last_token > b->last_token)
+        return "a delivery has a token of the future";
+    if (c.with_deadline != b->ttl.reserved)
         return "the room among the deadlines is miscounted";
-    if (bytes > b->count.bytes)
+    if (c.bytes > b->count.bytes)
         return "the bytes of messages are miscounted";
     return NULL;
 }

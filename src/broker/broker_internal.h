@@ -5,7 +5,7 @@
  *
  *   broker.c    life, submit, withdraw, pull, tick
  *   lease.c     attempts that end by themselves, and those extended or returned
- *   settle.c    ack and nack
+ *   settle.c    ack, nack and reject
  *   dead.c      death, and the letters that are kept
  */
 #ifndef HARBINGER_BROKER_BROKER_INTERNAL_H
@@ -97,6 +97,8 @@ void broker_fail(struct hb_broker *b, struct hb_message *m, enum checkpoint wher
 void dead_by_ttl(struct hb_broker *b, struct hb_message *m, enum checkpoint where,
                  const struct hb_bytes *why);
 void dead_by_failures(struct hb_broker *b, struct hb_message *m, const struct hb_bytes *why);
+/* Its owner's, if it has one, and not counted as dead then. */
+void dead_by_rejection(struct hb_broker *b, struct hb_message *m, const struct hb_bytes *why);
 
 /* Whether the dead letters leave no room for submissions. */
 bool dead_is_full(const struct hb_broker *b);

@@ -65,17 +65,12 @@ static void keep(struct hb_broker *b, struct hb_message *m, enum hb_dead_reason 
     make_room(b, m);
 }
 
-static void hand_back(struct hb_broker *b, struct hb_message *m, enum hb_dead_reason reason,
-                      const char *details)
+static void hand_back(struct hb_broker *b, struct hb_message *m, struct hb_end end)
 {
+    end.id = m->id;
+    end.failures = m->failures;
     if (b->events.ended != NULL)
-        b->events.ended(b->events.ctx, record_owner(m),
-                        &(struct hb_end){.id = m->id,
-                                         .dead = true,
-                                         .reason = reason,
-                                         .details = details,
-                                         .failures = m->failures},
-                        b->now);
+        b->events.ended(b->events.ctx, record_owner(m), &end, b->now);
     free(m);
 }
 
@@ -85,7 +80,8 @@ static void die(struct hb_broker *b, struct hb_message *m, enum hb_dead_reason r
     b->count.died[reason]++;
     broker_unclaim(b, m);
     if (m->has_owner)
-        hand_back(b, m, reason, details);
+        hand_back(b, m,
+                  (struct hb_end){.how = HB_ENDED_DEAD, .reason = reason, .details = details});
     else
         keep(b, m, reason, details);
 }
@@ -129,6 +125,20 @@ void dead_by_failures(struct hb_broker *b, struct hb_message *m, const struct hb
     snprintf(details, sizeof details, "attempt %u of %u failed: %s", m->failures,
              b->options.max_attempts, n > 0 ? reason : "no reason was given");
     die(b, m, HB_DEAD_MAX_RETRIES, details);
+}
+
+void dead_by_rejection(struct hb_broker *b, struct hb_message *m, const struct hb_bytes *why)
+{
+    char reason[REASON_BYTES + 1], details[DETAILS_BYTES];
+    size_t n = copy_reason(reason, why);
+    snprintf(details, sizeof details, "attempt %u was rejected: %s", m->deliveries,
+             n > 0 ? reason : "no reason was given");
+    if (!m->has_owner) {
+        die(b, m, HB_DEAD_PROCESSING_ERROR, details);
+        return;
+    }
+    broker_unclaim(b, m);
+    hand_back(b, m, (struct hb_end){.how = HB_ENDED_REJECTED, .details = details});
 }
 
 /* ---- the letters ---- */

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum history_ending { HISTORY_ACKED, HISTORY_NACKED, HISTORY_EXPIRED };
+enum history_ending { HISTORY_ACKED, HISTORY_NACKED, HISTORY_REJECTED, HISTORY_EXPIRED };
 
 struct history_entry {
     uint64_t token, id, consumer;

@@ -21,6 +21,7 @@ bool inflight_init(struct inflight *f, uint64_t seed)
 {
     *f = (struct inflight){.bucket_bits = FIRST_BUCKET_BITS, .seed = seed};
     list_init(&f->by_deadline);
+    list_init(&f->unleased);
     f->buckets = calloc((size_t)1 << f->bucket_bits, sizeof(struct attempt *));
     return f->buckets != NULL;
 }
@@ -73,7 +74,13 @@ static void grow(struct inflight *f)
     f->bucket_bits = larger.bucket_bits;
 }
 
-struct attempt *inflight_add(struct inflight *f, struct hb_message *m)
+static void enlist(struct inflight *f, struct attempt *a, mono_t deadline)
+{
+    a->deadline = deadline;
+    list_push_back(deadline != MONO_NEVER ? &f->by_deadline : &f->unleased, &a->link);
+}
+
+struct attempt *inflight_add(struct inflight *f, struct hb_message *m, mono_t deadline)
 {
     if (f->n >= (size_t)1 << f->bucket_bits && f->bucket_bits < BUCKET_BITS_MAX)
         grow(f);
@@ -83,7 +90,7 @@ struct attempt *inflight_add(struct inflight *f, struct hb_message *m)
     a->id = m->id;
     a->next = *b;
     *b = a;
-    list_push_back(&f->by_deadline, &a->link);
+    enlist(f, a, deadline);
     f->n++;
     return a;
 }
@@ -108,26 +115,43 @@ void inflight_remove(struct inflight *f, struct attempt *a)
     f->n--;
 }
 
-void inflight_renewed(struct inflight *f, struct attempt *a)
+void inflight_renew(struct inflight *f, struct attempt *a, mono_t deadline)
 {
     list_remove(&a->link);
-    list_push_back(&f->by_deadline, &a->link);
+    enlist(f, a, deadline);
 }
 
-const char *inflight_check(const struct inflight *f)
+struct attempt *inflight_any(struct inflight *f)
 {
-    size_t n = 0;
+    struct list *first = list_first(&f->unleased);
+    return first != NULL ? LIST_ENTRY(first, struct attempt, link) : inflight_first(f);
+}
+
+static const char *check_list(const struct inflight *f, const struct list *head, size_t *n)
+{
     mono_t before = INT64_MIN;
-    const struct list *head = &f->by_deadline;
-    for (const struct list *node = head->next; node != head; node = node->next, n++) {
+    for (const struct list *node = head->next; node != head; node = node->next, (*n)++) {
         const struct attempt *a = (const struct attempt *)node;
         if (inflight_find(f, a->id) != a)
             return "a delivery is not found by its message's id";
         if (a->m->id != a->id || a->m->state != RECORD_IN_FLIGHT || a->m->ttl_slot != 0)
             return "a message in flight is taken for something else";
+        if ((a->deadline == MONO_NEVER) != (head == &f->unleased))
+            return "a lease is among those without, or the reverse";
         if (a->deadline < before)
             return "the leases are out of order";
         before = a->deadline;
     }
-    return n == f->n ? NULL : "the deliveries are miscounted";
+    return NULL;
+}
+
+const char *inflight_check(const struct inflight *f)
+{
+    size_t n = 0;
+    const char *broken = check_list(f, &f->by_deadline, &n);
+    if (broken == NULL)
+        broken = check_list(f, &f->unleased, &n);
+    if (broken == NULL && n != f->n)
+        broken = "the deliveries are miscounted";
+    return broken;
 }

@@ -107,8 +107,7 @@ int hb_broker_extend(struct hb_broker *b, const struct hb_settlement *s, int64_t
     if (a != NULL && !b->options.extendable_leases) {
         r = HB_BROKER_STALE;
     } else if (a != NULL && a->deadline != MONO_NEVER) {
-        a->deadline = mono_add(b->now, b->options.lease_ns);
-        inflight_renewed(&b->inflight, a);
+        inflight_renew(&b->inflight, a, mono_add(b->now, b->options.lease_ns));
     }
     broker_leave(b);
     return r;

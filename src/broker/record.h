@@ -26,6 +26,7 @@ struct hb_message {
     uint8_t state;       /* enum record_state */
     uint8_t dead_reason; /* enum hb_dead_reason */
     bool has_owner : 1;
+    bool was_pulled : 1;
     bool predicted : 1;
     bool has_predicted_ms : 1; /* it differs from policy.estimate_ms */
 

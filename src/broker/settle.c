@@ -19,7 +19,8 @@ void broker_fail(struct hb_broker *b, struct hb_message *m, enum checkpoint wher
     broker_requeue(b, m);
 }
 
-/* A duration is believed when the lease, with its extensions, has room for it. False for NaN. */
+/* A duration is believed when the lease, with its extensions, has room for it; without one, any.
+ * False for NaN. */
 static bool plausible(double duration_ms, int64_t lease_ns)
 {
     return duration_ms >= 0 && isfinite(duration_ms) && duration_ms <= mono_to_ms(lease_ns);
@@ -46,8 +47,9 @@ static void finish(struct hb_broker *b, struct hb_message *m)
     b->count.acked++;
     broker_unclaim(b, m);
     if (m->has_owner && b->events.ended != NULL)
-        b->events.ended(b->events.ctx, record_owner(m),
-                        &(struct hb_end){.id = m->id, .failures = m->failures}, b->now);
+        b->events.ended(
+            b->events.ctx, record_owner(m),
+            &(struct hb_end){.id = m->id, .how = HB_ENDED_ACKED, .failures = m->failures}, b->now);
     free(m);
 }
 
@@ -88,6 +90,20 @@ int hb_broker_nack(struct hb_broker *b, const struct hb_settlement *s, int64_t n
     if (a != NULL) {
         b->count.nacked++;
         broker_fail(b, broker_end_attempt(b, a, HISTORY_NACKED), AT_NACK, &s->reason);
+    }
+    broker_leave(b);
+    return r;
+}
+
+int hb_broker_reject(struct hb_broker *b, const struct hb_settlement *s, int64_t now)
+{
+    static const enum history_ending rejected = HISTORY_REJECTED;
+    struct attempt *a;
+    broker_see(b, now);
+    int r = broker_find_attempt(b, s, &rejected, &a);
+    if (a != NULL) {
+        b->count.rejected++;
+        dead_by_rejection(b, broker_end_attempt(b, a, HISTORY_REJECTED), &s->reason);
     }
     broker_leave(b);
     return r;

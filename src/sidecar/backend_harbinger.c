@@ -139,8 +139,10 @@ static void on_ended(void *ctx, void *owner, const struct hb_end *end, int64_t n
     h->cookie = NULL;
     if (b->refused)
         event_active(b->room, EV_TIMEOUT, 0);
-    if (!end->dead) {
+    if (end->how == HB_ENDED_ACKED) {
         held_settle(h, HELD_ACK);
+    } else if (end->how == HB_ENDED_REJECTED) {
+        held_settle(h, HELD_DISCARD);
     } else if (end->reason == HB_DEAD_TTL_EXPIRED && has_expiration(h)) {
         b->n_expired++;
         held_settle(h, HELD_DISCARD);

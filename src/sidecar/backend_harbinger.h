@@ -3,6 +3,7 @@
  * from it, and a delivery is settled at the intake only when its message has ended here.
  *
  *   acknowledged by a worker                       ack
+ *   rejected by a worker                           nacked without requeue, as the worker would
  *   dead: no attempts left, or the broker's own    parked, and acked when RabbitMQ has confirmed
  *   default time to live is over
  *   its own `expiration` is over                   nacked without requeue, as RabbitMQ would do:

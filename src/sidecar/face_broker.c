@@ -82,12 +82,12 @@ json_t *face_broker_status(const struct daemon *d)
                           (json_int_t)s.returned, "levels", levels_status(d), "parking",
                           parking_status(d), "rpc", workers_status(d));
     json_t *more = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "acked", (json_int_t)s.acked,
-        "nacked", (json_int_t)s.nacked, "repeated", (json_int_t)s.repeated, "leases_expired",
-        (json_int_t)s.leases_expired, "ttl_expired", (json_int_t)s.ttl_expired, "retried",
-        (json_int_t)s.retried, "max_retries", (json_int_t)s.died[HB_DEAD_MAX_RETRIES],
-        "dropped_dead", (json_int_t)s.dropped_dead, "learned", (json_int_t)s.learned, "censored",
-        (json_int_t)s.censored);
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "acked", (json_int_t)s.acked,
+        "nacked", (json_int_t)s.nacked, "rejected", (json_int_t)s.rejected, "repeated",
+        (json_int_t)s.repeated, "leases_expired", (json_int_t)s.leases_expired, "ttl_expired",
+        (json_int_t)s.ttl_expired, "retried", (json_int_t)s.retried, "max_retries",
+        (json_int_t)s.died[HB_DEAD_MAX_RETRIES], "dropped_dead", (json_int_t)s.dropped_dead,
+        "learned", (json_int_t)s.learned, "censored", (json_int_t)s.censored);
     if (json_object_update(o, more) < 0) {
         json_decref(o);
         o = NULL;
@@ -130,6 +130,7 @@ static void write_counters(struct metrics *m, const struct hb_broker_stats *s)
                    "Attempts that have ended, by how.");
     face_labelled(m, "how", "ack", s->acked);
     face_labelled(m, "how", "nack", s->nacked);
+    face_labelled(m, "how", "reject", s->rejected);
     face_labelled(m, "how", "lease_expired", s->leases_expired);
     face_labelled(m, "how", "returned", s->returned);
     face_counter(m, "harbinger_broker_repeated_total",

@@ -78,7 +78,9 @@ static void submit(struct machine *m, uint8_t x)
 static void pull(struct machine *m, uint8_t x)
 {
     unsigned i = m->n_recent % DELIVERIES;
-    if (hb_broker_pull(m->b, x % 3, m->now, &m->recent[i]) != HB_BROKER_OK)
+    int r = x & 0x40 ? hb_broker_pull_unleased(m->b, x % 3, m->now, &m->recent[i])
+                     : hb_broker_pull(m->b, x % 3, m->now, &m->recent[i]);
+    if (r != HB_BROKER_OK)
         return;
     m->consumer[i] = x % 3;
     m->n_recent++;
@@ -93,7 +95,9 @@ static void settle(struct machine *m, uint8_t how, uint8_t x)
     s.reason = (struct hb_bytes){"reason", x % 7};
     switch (how) {
     case 0: (void)hb_broker_ack(m->b, &s, m->now); break;
-    case 1: (void)hb_broker_nack(m->b, &s, m->now); break;
+    case 1:
+        (void)(x & 0x10 ? hb_broker_reject(m->b, &s, m->now) : hb_broker_nack(m->b, &s, m->now));
+        break;
     case 2: (void)hb_broker_return(m->b, &s, m->now); break;
     default: (void)hb_broker_extend(m->b, &s, m->now); break;
     }
@@ -130,7 +134,7 @@ static void check(const struct machine *m)
     struct hb_broker_stats s;
     hb_broker_stats(m->b, &s);
     must(hb_broker_check(m->b) == NULL);
-    uint64_t died = s.died[HB_DEAD_MAX_RETRIES] + s.died[HB_DEAD_TTL_EXPIRED];
+    uint64_t died = s.died[HB_DEAD_MAX_RETRIES] + s.died[HB_DEAD_TTL_EXPIRED] + s.rejected;
     must(s.submitted + s.redriven == s.waiting + s.in_flight + s.acked + died + m->withdrawn);
 }
 

@@ -15,6 +15,7 @@ struct message {
     int64_t arrived_at, ttl_ns; /* 0: for ever */
     uint64_t place;             /* order of placements */
     uint32_t failures, attempts;
+    bool was_pulled;
 
     uint64_t consumer, token;
     int64_t pulled_at, lease_end;
@@ -27,7 +28,7 @@ struct message {
 
 struct ending {
     uint64_t id, consumer, token;
-    char how; /* a, n, e (lease) */
+    char how; /* a, n, j (rejected), e (lease) */
     int64_t at;
 };
 
@@ -40,7 +41,6 @@ struct broker_model {
     struct ending endings[HISTORY_MAX]; /* the last ones, in a ring */
     uint64_t n_endings;
     uint64_t ids, tokens, places, leases, deaths;
-    uint32_t last_attempt;
     struct hb_broker_stats count;
     struct model_events told, events;
 };
@@ -145,6 +145,11 @@ static struct message *oldest_dead(struct broker_model *m)
 
 static void die(struct broker_model *m, struct message *x, enum hb_dead_reason reason)
 {
+    if (x->owner != 0 && reason == HB_DEAD_PROCESSING_ERROR) {
+        tell(m, 'j', x->owner, x->failures);
+        forget(m, x);
+        return;
+    }
     m->count.died[reason]++;
     if (x->owner != 0) {
         tell(m, reason == HB_DEAD_TTL_EXPIRED ? 't' : 'r', x->owner, x->failures);
@@ -212,7 +217,9 @@ static struct message *first_lease(struct broker_model *m)
     struct message *first = NULL;
     for (size_t i = 0; i < m->n; i++) {
         struct message *x = &m->messages[i];
-        if (x->state == IN_FLIGHT && (first == NULL || x->lease_order < first->lease_order))
+        if (x->state != IN_FLIGHT || x->lease_end == INT64_MAX)
+            continue;
+        if (first == NULL || x->lease_order < first->lease_order)
             first = x;
     }
     return first;
@@ -309,7 +316,7 @@ static struct message *select_known(struct broker_model *m)
     return x;
 }
 
-bool broker_model_pull(struct broker_model *m, uint64_t consumer, int64_t now, uint64_t chosen)
+bool broker_model_pull(struct broker_model *m, struct model_pull *p, int64_t now, uint64_t chosen)
 {
     see(m, now);
     (void)sweep(m);
@@ -319,19 +326,16 @@ bool broker_model_pull(struct broker_model *m, uint64_t consumer, int64_t now, u
     if (x->id != chosen || x->state != WAITING || expired(m, x))
         return false;
     x->state = IN_FLIGHT;
-    x->consumer = consumer;
+    x->consumer = p->consumer;
     x->token = ++m->tokens;
     x->pulled_at = m->now;
-    x->lease_end = lease_end(m);
+    x->lease_end = p->unleased ? INT64_MAX : lease_end(m);
     x->lease_order = ++m->leases;
-    m->last_attempt = ++x->attempts;
+    p->attempt = ++x->attempts;
+    p->redelivered = x->was_pulled;
+    x->was_pulled = true;
     m->count.pulled++;
     return true;
-}
-
-uint32_t broker_model_attempt(const struct broker_model *m)
-{
-    return m->last_attempt;
 }
 
 static const struct ending *remembered(const struct broker_model *m, const struct hb_settlement *s)
@@ -351,7 +355,8 @@ static int repetition(struct broker_model *m, enum model_settle how, const struc
 {
     if (e->consumer != s->consumer)
         return HB_BROKER_FOREIGN;
-    if ((how == MODEL_ACK && e->how == 'a') || (how == MODEL_NACK && e->how == 'n')) {
+    if ((how == MODEL_ACK && e->how == 'a') || (how == MODEL_NACK && e->how == 'n') ||
+        (how == MODEL_REJECT && e->how == 'j')) {
         m->count.repeated++;
         return HB_BROKER_OK;
     }
@@ -385,6 +390,11 @@ static int apply(struct broker_model *m, enum model_settle how, struct message *
         m->count.nacked++;
         end_attempt(m, x, 'n');
         fail(m, x);
+        break;
+    case MODEL_REJECT:
+        m->count.rejected++;
+        end_attempt(m, x, 'j');
+        die(m, x, HB_DEAD_PROCESSING_ERROR);
         break;
     case MODEL_RETURN:
         m->count.returned++;

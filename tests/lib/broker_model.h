@@ -12,8 +12,8 @@
 
 enum { MODEL_EVENTS_MAX = 1024 };
 
-/* What the broker tells, in order. `what`: l learn, c censor, d done, t and r dead (time to live,
- * retries). `who`: the key's number for l and c, else the owner's. */
+/* What the broker tells, in order. `what`: l learn, c censor, d done, j rejected, t and r dead (time
+ * to live, retries). `who`: the key's number for l and c, else the owner's. */
 struct model_event {
     char what;
     uint64_t who;
@@ -50,12 +50,19 @@ const struct model_events *broker_model_events(struct broker_model *m);
 int broker_model_submit(struct broker_model *m, const struct model_submission *s, int64_t now);
 int broker_model_withdraw(struct broker_model *m, uint64_t id);
 
-/* `chosen` is the message that was selected, 0 for none. False when it could not have been. */
-bool broker_model_pull(struct broker_model *m, uint64_t consumer, int64_t now, uint64_t chosen);
-/* Of the message pulled last. */
-uint32_t broker_model_attempt(const struct broker_model *m);
+struct model_pull {
+    uint64_t consumer;
+    bool unleased;
 
-enum model_settle { MODEL_ACK, MODEL_NACK, MODEL_RETURN, MODEL_EXTEND };
+    /* Written. */
+    uint32_t attempt;
+    bool redelivered;
+};
+
+/* `chosen` is the message that was selected, 0 for none. False when it could not have been. */
+bool broker_model_pull(struct broker_model *m, struct model_pull *p, int64_t now, uint64_t chosen);
+
+enum model_settle { MODEL_ACK, MODEL_NACK, MODEL_REJECT, MODEL_RETURN, MODEL_EXTEND };
 int broker_model_settle(struct broker_model *m, enum model_settle how,
                         const struct hb_settlement *s, int64_t now);
 

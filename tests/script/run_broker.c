@@ -13,9 +13,11 @@
  *          [payload=TEXT] [headers=TEXT] [owned=1]
  *                              ms is the estimate; with predicted= it is also what was predicted
  *   withdraw MESSAGE
- *   pull CONSUMER              message, attempt and level; `empty`
+ *   pull CONSUMER [unleased=1] message, attempt and level; `redelivered` if it was pulled before
+ *                              though this is its first attempt; `empty`
  *   ack MESSAGE [by=CONSUMER] [ms=NUMBER] [token=OTHER]
  *   nack MESSAGE [by=CONSUMER] [token=OTHER] [reason=TEXT]
+ *   reject MESSAGE [by=CONSUMER] [token=OTHER] [reason=TEXT]
  *   return MESSAGE, extend MESSAGE
  *   tick                       when the next is due
  *   dead [OFFSET LIMIT]        the dead letters
@@ -165,11 +167,17 @@ static void on_ended(void *ctx, void *owner, const struct hb_end *end, int64_t n
     const struct named *m = owner;
     if (m->id != end->id)
         fail("the wrong owner", m->name);
-    if (end->dead)
+    switch (end->how) {
+    case HB_ENDED_ACKED: printf("  ended %s: done\n", m->name); break;
+    case HB_ENDED_REJECTED:
+        printf("  ended %s: rejected, failures %" PRIu32 ", %s\n", m->name, end->failures,
+               end->details);
+        break;
+    case HB_ENDED_DEAD:
         printf("  ended %s: %s, failures %" PRIu32 ", %s\n", m->name,
                hb_dead_reason_name(end->reason), end->failures, end->details);
-    else
-        printf("  ended %s: done\n", m->name);
+        break;
+    }
 }
 
 static void on_available(void *ctx)
@@ -283,7 +291,9 @@ static void op_pull(struct script *s, int argc, char **argv)
 {
     struct hb_delivery d;
     uint64_t consumer = (uint64_t)number(argv[1]);
-    int r = hb_broker_pull(s->b, consumer, s->now, &d);
+    bool unleased = arg(argc, argv, "unleased", NULL) != NULL;
+    int r = unleased ? hb_broker_pull_unleased(s->b, consumer, s->now, &d)
+                     : hb_broker_pull(s->b, consumer, s->now, &d);
     if (r != HB_BROKER_OK) {
         print_outcome(r);
         return;
@@ -295,6 +305,8 @@ static void op_pull(struct script *s, int argc, char **argv)
     m->delivery[m->n_deliveries++].token = d.token;
     printf("  %s attempt %" PRIu32 " level %u waited %s", m->name, d.attempt, d.level,
            time_text(d.waited_ns));
+    if (d.redelivered && d.attempt == 1)
+        printf(", redelivered");
     print_bytes("payload", d.payload);
     print_bytes("headers", d.headers);
     printf("\n");
@@ -334,6 +346,11 @@ static void op_ack(struct script *s, int argc, char **argv)
 static void op_nack(struct script *s, int argc, char **argv)
 {
     settle(s, argc, argv, hb_broker_nack);
+}
+
+static void op_reject(struct script *s, int argc, char **argv)
+{
+    settle(s, argc, argv, hb_broker_reject);
 }
 
 static void op_return(struct script *s, int argc, char **argv)
@@ -410,12 +427,14 @@ static void op_stats(struct script *s, int argc, char **argv)
         {"returned", st.returned},
         {"acked", st.acked},
         {"nacked", st.nacked},
+        {"rejected", st.rejected},
         {"repeated", st.repeated},
         {"leases_expired", st.leases_expired},
         {"ttl_expired", st.ttl_expired},
         {"retried", st.retried},
         {"died_retries", st.died[HB_DEAD_MAX_RETRIES]},
         {"died_ttl", st.died[HB_DEAD_TTL_EXPIRED]},
+        {"died_error", st.died[HB_DEAD_PROCESSING_ERROR]},
         {"dropped_dead", st.dropped_dead},
         {"redriven", st.redriven},
         {"purged", st.purged},
@@ -454,7 +473,7 @@ static const struct op ops[] = {
     {"dead", 1, op_dead},           {"redrive", 2, op_redrive},
     {"purge", 2, op_purge},         {"redrive_oldest", 2, op_redrive_oldest},
     {"purge_all", 1, op_purge_all}, {"stats", 2, op_stats},
-    {"levels", 1, op_levels},
+    {"levels", 1, op_levels},       {"reject", 2, op_reject},
 };
 
 static void need_broker(struct script *s)

@@ -50,16 +50,18 @@ static void submit(struct hb_broker *b, int i, struct outcome *out)
 
 static bool pull(struct hb_broker *b, int64_t now, struct hb_delivery *d, struct outcome *out)
 {
-    int r = hb_broker_pull(b, 1, now, d);
+    int (*call)(struct hb_broker *, uint64_t, int64_t, struct hb_delivery *) =
+        now % 7 == 0 ? hb_broker_pull_unleased : hb_broker_pull;
+    int r = call(b, 1, now, d);
     if (r == HB_BROKER_NOMEM) {
         out->refused++;
         look(b, out);
-        r = hb_broker_pull(b, 1, now, d);
+        r = call(b, 1, now, d);
     }
     return r == HB_BROKER_OK;
 }
 
-/* Acks, nacks with a reason, returns, and leaves some to their leases. */
+/* Acks, nacks and rejects with a reason, returns, and leaves some to their leases. */
 static void work(struct hb_broker *b, int i, struct outcome *out)
 {
     struct hb_delivery d;
@@ -67,7 +69,8 @@ static void work(struct hb_broker *b, int i, struct outcome *out)
         return;
     struct hb_settlement s = settlement_of(&d, 1);
     s.reason = bytes("because it does not work");
-    switch (i % 5) {
+    switch (i % 11 == 10 ? 10 : i % 5) {
+    case 10: (void)hb_broker_reject(b, &s, MESSAGES + i); break;
     case 0: (void)hb_broker_ack(b, &s, MESSAGES + i); break;
     case 1:
     case 2: (void)hb_broker_nack(b, &s, MESSAGES + i); break;
@@ -111,10 +114,11 @@ static void nothing_is_lost(const struct outcome *out, long i)
     const struct hb_broker_stats *s = &out->stats;
     ck_assert_msg(out->broken == NULL, "%ld: %s", i, out->broken);
     ck_assert_uint_eq(out->gave_up, 0);
-    uint64_t died = s->died[HB_DEAD_MAX_RETRIES] + s->died[HB_DEAD_TTL_EXPIRED];
+    uint64_t died = s->died[HB_DEAD_MAX_RETRIES] + s->died[HB_DEAD_TTL_EXPIRED] + s->rejected;
     ck_assert_uint_eq(s->submitted, MESSAGES);
     ck_assert_uint_eq(s->submitted + s->redriven, s->acked + died + s->waiting + s->in_flight);
     ck_assert_uint_le(out->ended, s->acked + died);
+    ck_assert_uint_gt(s->rejected, 0);
     ck_assert_uint_gt(s->acked, 0);
     ck_assert_uint_gt(s->died[HB_DEAD_MAX_RETRIES], 0);
     ck_assert_uint_gt(s->died[HB_DEAD_TTL_EXPIRED], 0);

@@ -81,8 +81,9 @@ static void on_ended(void *ctx, void *owner, const struct hb_end *end, int64_t n
 {
     struct pair *p = ctx;
     struct owner *o = owner;
-    char what = !end->dead ? 'd' : end->reason == HB_DEAD_TTL_EXPIRED ? 't' : 'r';
-    note(p, what, o->number, end->failures);
+    char dead = end->reason == HB_DEAD_TTL_EXPIRED ? 't' : 'r';
+    const char what[] = {[HB_ENDED_ACKED] = 'd', [HB_ENDED_REJECTED] = 'j', [HB_ENDED_DEAD] = dead};
+    note(p, what[end->how], o->number, end->failures);
     drop_owner(p, o);
 }
 
@@ -125,11 +126,13 @@ static void same_stats(struct pair *p)
     SAME(got.returned, expected.returned);
     SAME(got.acked, expected.acked);
     SAME(got.nacked, expected.nacked);
+    SAME(got.rejected, expected.rejected);
     SAME(got.repeated, expected.repeated);
     SAME(got.leases_expired, expected.leases_expired);
     SAME(got.ttl_expired, expected.ttl_expired);
     SAME(got.retried, expected.retried);
-    SAME(got.died[HB_DEAD_MAX_RETRIES], expected.died[HB_DEAD_MAX_RETRIES]);
+    for (int i = 0; i < HB_N_DEAD_REASONS; i++)
+        SAME(got.died[i], expected.died[i]);
     SAME(got.dropped_dead, expected.dropped_dead);
     SAME(got.redriven, expected.redriven);
     SAME(got.purged, expected.purged);
@@ -224,16 +227,18 @@ static void do_withdraw(struct pair *p)
 static void do_pull(struct pair *p)
 {
     struct hb_delivery d = {0};
-    uint64_t consumer = below(p, 4);
-    int r = hb_broker_pull(p->b, consumer, p->now, &d);
-    if (!broker_model_pull(p->m, consumer, p->now, r == HB_BROKER_OK ? d.id : 0))
+    struct model_pull expected = {.consumer = below(p, 4), .unleased = below(p, 4) == 0};
+    int r = expected.unleased ? hb_broker_pull_unleased(p->b, expected.consumer, p->now, &d)
+                              : hb_broker_pull(p->b, expected.consumer, p->now, &d);
+    if (!broker_model_pull(p->m, &expected, p->now, r == HB_BROKER_OK ? d.id : 0))
         ck_abort_msg("%s, step %llu: message %llu should not have been next", p->name,
                      (unsigned long long)p->step, (unsigned long long)d.id);
     if (r != HB_BROKER_OK)
         return;
-    SAME(d.attempt, broker_model_attempt(p->m));
+    SAME(d.attempt, expected.attempt);
+    SAME(d.redelivered, expected.redelivered);
     p->recent[p->n_recent++ % RECENT] =
-        (struct hb_settlement){.consumer = consumer, .id = d.id, .token = d.token};
+        (struct hb_settlement){.consumer = expected.consumer, .id = d.id, .token = d.token};
 }
 
 /* Mostly right, sometimes by the wrong consumer, of another message or with an old token. */
@@ -251,11 +256,12 @@ static void do_settle(struct pair *p)
     case 2: s.token++; break;
     default: break;
     }
-    enum model_settle how = (enum model_settle)below(p, 4);
+    enum model_settle how = (enum model_settle)below(p, 5);
     int r = 0;
     switch (how) {
     case MODEL_ACK: r = hb_broker_ack(p->b, &s, p->now); break;
     case MODEL_NACK: r = hb_broker_nack(p->b, &s, p->now); break;
+    case MODEL_REJECT: r = hb_broker_reject(p->b, &s, p->now); break;
     case MODEL_RETURN: r = hb_broker_return(p->b, &s, p->now); break;
     case MODEL_EXTEND: r = hb_broker_extend(p->b, &s, p->now); break;
     }

@@ -21,7 +21,7 @@ static void on_ended(void *ctx, void *owner, const struct hb_end *end, int64_t n
     struct told *t = ctx;
     t->ended++;
     t->owner = owner;
-    t->dead = end->dead;
+    t->dead = end->how == HB_ENDED_DEAD;
 }
 
 static void on_available(void *ctx)
