@@ -147,7 +147,7 @@ struct hb_broker_events {
     void (*censor)(void *ctx, struct hb_key key, struct hb_key parent, int64_t now);
     /* An owned message has left the broker; the owner is responsible for it from here on. */
     void (*ended)(void *ctx, void *owner, const struct hb_end *end, int64_t now);
-    /* At least one message came to wait. */
+    /* At least one message came to wait, or is not held back any more. */
     void (*available)(void *ctx);
     void *ctx;
 };
@@ -166,7 +166,7 @@ enum {
     HB_BROKER_OK = 0,
     HB_BROKER_FULL = 1,    /* a bound is reached: offer it again later; in vain if it is larger
                               than the bound by itself */
-    HB_BROKER_EMPTY = 2,   /* nothing waits */
+    HB_BROKER_EMPTY = 2,   /* nothing waits, or only what is held back */
     HB_BROKER_UNKNOWN = 3, /* no such message, or not in that state */
     HB_BROKER_FOREIGN = 4, /* the delivery belongs to another consumer */
     HB_BROKER_STALE = 5,   /* this attempt is over: settled otherwise, replaced, or out of lease */
@@ -211,6 +211,19 @@ HB_API int hb_broker_withdraw(struct hb_broker *b, struct hb_message *message);
 
 /* Whether it waits: no consumer has it now. */
 HB_API bool hb_broker_waits(const struct hb_message *message);
+
+/*
+ * Holds an owned message that waits back from pulls, until its owner knows whether it is still the
+ * one to hand it out; and lets it go again. It waits meanwhile as all do: it keeps its place, so that
+ * afterwards it is as if it had never been held, and it is promoted, can be withdrawn, counts for the
+ * bounds and dies when its time to live is over. Constant time; a pull may pass over those that are
+ * held right behind the message it takes.
+ *
+ * HB_BROKER_OK, also when it was held already, or UNKNOWN when it is in flight. The release of one that
+ * is not held does nothing.
+ */
+HB_API int hb_broker_hold(struct hb_broker *b, struct hb_message *message);
+HB_API void hb_broker_release(struct hb_broker *b, struct hb_message *message);
 
 /* ---- out ---- */
 
@@ -303,7 +316,7 @@ HB_API size_t hb_broker_purge_all(struct hb_broker *b);
 
 struct hb_level_stats {
     size_t waiting, promoted;    /* now; promoted: waiting above their original level */
-    int64_t oldest_wait_ns;      /* since arrival, of the message that is next in this level; 0 */
+    int64_t oldest_wait_ns;      /* since arrival, of the message in front of this level; 0 */
     uint64_t pulls, promotions;  /* out of this level */
     double clock_ms, charged_ms; /* worker-time weights: virtual clock, expected cost so far */
     double average_ms;           /* running average of its durations; 0 = none yet */
@@ -311,6 +324,7 @@ struct hb_level_stats {
 
 struct hb_broker_stats {
     size_t waiting, in_flight, dead;
+    size_t held;                 /* back from pulls; they are among the waiting */
     uint64_t bytes, dead_bytes;  /* of waiting and in flight; of dead letters */
     uint64_t submitted, refused; /* refused: FULL */
     uint64_t pulled, returned;   /* a returned delivery counts in both */

@@ -47,8 +47,10 @@ void hb_broker_free(struct hb_broker *b)
     if (b == NULL)
         return;
     struct policy_msg *waiting;
-    while (b->policy != NULL && (waiting = policy_next(b->policy, b->now)) != NULL)
+    while (b->policy != NULL && (waiting = policy_any(b->policy)) != NULL) {
+        policy_remove(b->policy, waiting);
         free(record_of(waiting));
+    }
     struct attempt *a;
     while ((a = inflight_any(&b->inflight)) != NULL) {
         list_remove(&a->link);
@@ -200,6 +202,23 @@ int hb_broker_withdraw(struct hb_broker *b, struct hb_message *m)
 bool hb_broker_waits(const struct hb_message *m)
 {
     return m->state == RECORD_WAITING;
+}
+
+int hb_broker_hold(struct hb_broker *b, struct hb_message *m)
+{
+    if (m->state != RECORD_WAITING)
+        return HB_BROKER_UNKNOWN;
+    policy_hold(b->policy, &m->policy);
+    return HB_BROKER_OK;
+}
+
+void hb_broker_release(struct hb_broker *b, struct hb_message *m)
+{
+    if (m->state != RECORD_WAITING || !m->policy.held)
+        return;
+    policy_release(b->policy, &m->policy);
+    b->came_to_wait = true;
+    broker_leave(b);
 }
 
 /* ---- out ---- */

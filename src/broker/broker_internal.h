@@ -28,8 +28,8 @@ struct hb_broker {
     uint64_t last_id, last_token;
     bool came_to_wait; /* since the last call of events.available */
 
-    /* Everything that is counted as it happens, what is there now included. waiting, in_flight and
-     * history are not used. */
+    /* Everything that is counted as it happens, what is there now included. waiting, held, in_flight
+     * and history are not used. */
     struct hb_broker_stats count;
 };
 

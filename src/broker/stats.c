@@ -4,6 +4,7 @@ void hb_broker_stats(const struct hb_broker *b, struct hb_broker_stats *out)
 {
     *out = b->count;
     out->waiting = policy_waiting(b->policy);
+    out->held = policy_held(b->policy);
     out->in_flight = b->inflight.n;
     out->history = b->history.n;
     out->ttl_expired = b->count.died[HB_DEAD_TTL_EXPIRED];

@@ -28,7 +28,7 @@ static void fifo_place(struct policy *p, struct policy_msg *m, mono_t now)
 
 static struct policy_msg *fifo_next(struct policy *p, mono_t now)
 {
-    struct policy_msg *m = level_front(list_of(p), 0);
+    struct policy_msg *m = level_next(list_of(p), 0);
     if (m != NULL)
         level_take(list_of(p), 0, m);
     return m;
@@ -42,6 +42,21 @@ static void fifo_put_back(struct policy *p, struct policy_msg *m)
 static void fifo_remove(struct policy *p, struct policy_msg *m)
 {
     level_take(list_of(p), 0, m);
+}
+
+static void fifo_hold(struct policy *p, struct policy_msg *m)
+{
+    level_hold(list_of(p), 0, m);
+}
+
+static void fifo_release(struct policy *p, struct policy_msg *m)
+{
+    level_release(list_of(p), 0, m);
+}
+
+static struct policy_msg *fifo_any(const struct policy *p)
+{
+    return level_front(list_of(p), 0);
 }
 
 static const char *fifo_check(const struct policy *p)
@@ -60,6 +75,9 @@ static const struct policy_ops fifo_ops = {
     .put_back = fifo_put_back,
     .requeue = fifo_place,
     .remove = fifo_remove,
+    .hold = fifo_hold,
+    .release = fifo_release,
+    .any = fifo_any,
     .check = fifo_check,
 };
 

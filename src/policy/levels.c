@@ -10,16 +10,18 @@ struct levels *levels_new(unsigned n)
     if (l == NULL)
         return NULL;
     l->n = n;
-    for (unsigned i = 0; i < n; i++)
+    for (unsigned i = 0; i < n; i++) {
         list_init(&l->level[i].waiting);
+        l->level[i].ready = &l->level[i].waiting;
+    }
     return l;
 }
 
 int levels_first(const struct levels *l)
 {
-    for (unsigned w = 0; w < ARRAY_SIZE(l->occupied); w++)
-        if (l->occupied[w] != 0)
-            return (int)(w * LEVELS_WORD_BITS + (unsigned)__builtin_ctzll(l->occupied[w]));
+    for (unsigned w = 0; w < ARRAY_SIZE(l->servable); w++)
+        if (l->servable[w] != 0)
+            return (int)(w * LEVELS_WORD_BITS + (unsigned)__builtin_ctzll(l->servable[w]));
     return -1;
 }
 
@@ -35,10 +37,66 @@ struct policy_msg *level_front(const struct levels *l, unsigned i)
     return level->n == 0 ? NULL : LIST_ENTRY(level->waiting.next, struct policy_msg, link);
 }
 
+struct policy_msg *level_next(const struct levels *l, unsigned i)
+{
+    const struct level *level = &l->level[i];
+    return level_is_idle(l, i) ? NULL : LIST_ENTRY(level->ready, struct policy_msg, link);
+}
+
 static bool is_promoted(const struct policy_msg *m)
 {
     return m->level < m->original_level;
 }
+
+/* ---- those that can be served ---- */
+
+static void mark(struct levels *l, unsigned i)
+{
+    l->servable[i / LEVELS_WORD_BITS] |= UINT64_C(1) << (i % LEVELS_WORD_BITS);
+}
+
+static void unmark_if_idle(struct levels *l, unsigned i)
+{
+    if (level_is_idle(l, i))
+        l->servable[i / LEVELS_WORD_BITS] &= ~(UINT64_C(1) << (i % LEVELS_WORD_BITS));
+}
+
+/* A message of the level can be served. */
+static void now_ready(struct levels *l, unsigned i, struct policy_msg *m)
+{
+    struct level *level = &l->level[i];
+    if (level->ready == &level->waiting || m->place < message_at(level->ready)->place)
+        level->ready = &m->link;
+    mark(l, i);
+}
+
+/* The message can not be served any more, but is still in the list. */
+static void not_ready(struct level *level, const struct policy_msg *m)
+{
+    if (level->ready != &m->link)
+        return;
+    level->ready = m->link.next;
+    while (level->n_held > 0 && level->ready != &level->waiting && message_at(level->ready)->held)
+        level->ready = level->ready->next;
+}
+
+void level_hold(struct levels *l, unsigned i, struct policy_msg *m)
+{
+    struct level *level = &l->level[i];
+    not_ready(level, m);
+    m->held = true;
+    level->n_held++;
+    unmark_if_idle(l, i);
+}
+
+void level_release(struct levels *l, unsigned i, struct policy_msg *m)
+{
+    m->held = false;
+    l->level[i].n_held--;
+    now_ready(l, i, m);
+}
+
+/* ---- in and out ---- */
 
 /* Before `pos`, a node of the level's list or its head. */
 static void insert(struct levels *l, unsigned i, struct list *pos, struct policy_msg *m)
@@ -47,7 +105,10 @@ static void insert(struct levels *l, unsigned i, struct list *pos, struct policy
     list_insert_before(pos, &m->link);
     level->n++;
     level->n_promoted += is_promoted(m);
-    l->occupied[i / LEVELS_WORD_BITS] |= UINT64_C(1) << (i % LEVELS_WORD_BITS);
+    level->n_held += m->held;
+    l->n_waiting++;
+    if (!m->held)
+        now_ready(l, i, m);
 }
 
 void level_place(struct levels *l, unsigned i, struct policy_msg *m, mono_t now)
@@ -81,18 +142,21 @@ void level_take(struct levels *l, unsigned i, struct policy_msg *m)
     struct level *level = &l->level[i];
     assert(level->n > 0);
     prefetch(m->link.next);
+    not_ready(level, m);
     list_remove(&m->link);
     level->n--;
     level->n_promoted -= is_promoted(m);
-    if (level->n == 0)
-        l->occupied[i / LEVELS_WORD_BITS] &= ~(UINT64_C(1) << (i % LEVELS_WORD_BITS));
+    level->n_held -= m->held;
+    l->n_waiting--;
+    unmark_if_idle(l, i);
 }
 
 static const char *check_level(const struct levels *l, unsigned i)
 {
     const struct level *level = &l->level[i];
     const struct policy_msg *before = NULL;
-    size_t n = 0, n_promoted = 0;
+    const struct list *ready = &level->waiting;
+    size_t n = 0, n_promoted = 0, n_held = 0;
     for (const struct list *node = level->waiting.next; node != &level->waiting;
          node = node->next) {
         const struct policy_msg *m = message_at(node);
@@ -105,19 +169,29 @@ static const char *check_level(const struct levels *l, unsigned i)
         before = m;
         n++;
         n_promoted += is_promoted(m);
+        n_held += m->held;
+        if (!m->held && ready == &level->waiting)
+            ready = node;
     }
     if (n != level->n)
         return "a level miscounts its messages";
     if (n_promoted != level->n_promoted)
         return "a level miscounts its promoted messages";
-    bool marked = (l->occupied[i / LEVELS_WORD_BITS] >> (i % LEVELS_WORD_BITS) & 1) != 0;
-    return marked == (n > 0) ? NULL : "the bitmap of occupied levels is wrong";
+    if (n_held != level->n_held)
+        return "a level miscounts those held back";
+    if (ready != level->ready)
+        return "a level would serve another message than its first";
+    bool marked = (l->servable[i / LEVELS_WORD_BITS] >> (i % LEVELS_WORD_BITS) & 1) != 0;
+    return marked == (n > n_held) ? NULL : "the bitmap of servable levels is wrong";
 }
 
 const char *levels_check(const struct levels *l)
 {
     const char *broken = NULL;
-    for (unsigned i = 0; i < l->n && broken == NULL; i++)
+    size_t n = 0;
+    for (unsigned i = 0; i < l->n && broken == NULL; i++) {
         broken = check_level(l, i);
-    return broken;
+        n += l->level[i].n;
+    }
+    return broken == NULL && n != l->n_waiting ? "the levels miscount their messages" : broken;
 }

@@ -40,13 +40,14 @@ static void paper_free(struct policy *policy)
 
 static void wake(struct paper *p, unsigned i)
 {
-    if (p->shares != NULL && level_is_empty(p->levels, i))
+    if (p->shares != NULL && level_is_idle(p->levels, i))
         shares_wake(p->shares, i);
 }
 
 static void place(struct paper *p, struct policy_msg *m, mono_t now)
 {
-    wake(p, m->level);
+    if (!m->held)
+        wake(p, m->level);
     level_place(p->levels, m->level, m, now);
 }
 
@@ -61,13 +62,13 @@ static struct policy_msg *paper_next(struct policy *policy, mono_t now)
     int i = p->shares != NULL ? shares_least(p->shares, p->levels) : levels_first(p->levels);
     struct policy_msg *m = NULL;
     if (i >= 0) {
-        m = level_front(p->levels, (unsigned)i);
+        m = level_next(p->levels, (unsigned)i);
         if (p->shares != NULL)
             shares_charge(p->shares, (unsigned)i, m);
         level_take(p->levels, (unsigned)i, m);
         p->count[i].pulls++;
     }
-    if (levels_first(p->levels) < 0)
+    if (p->levels->n_waiting == 0)
         aging_restart(&p->aging, now);
     return m;
 }
@@ -87,6 +88,27 @@ static void paper_put_back(struct policy *policy, struct policy_msg *m)
 static void paper_remove(struct policy *policy, struct policy_msg *m)
 {
     level_take(paper_of(policy)->levels, m->level, m);
+}
+
+static void paper_hold(struct policy *policy, struct policy_msg *m)
+{
+    level_hold(paper_of(policy)->levels, m->level, m);
+}
+
+static void paper_release(struct policy *policy, struct policy_msg *m)
+{
+    struct paper *p = paper_of(policy);
+    wake(p, m->level);
+    level_release(p->levels, m->level, m);
+}
+
+static struct policy_msg *paper_any(const struct policy *policy)
+{
+    const struct levels *l = const_paper(policy)->levels;
+    struct policy_msg *m = NULL;
+    for (unsigned i = 0; i < l->n && m == NULL; i++)
+        m = level_front(l, i);
+    return m;
 }
 
 static void paper_done(struct policy *policy, struct policy_msg *m, double duration_ms)
@@ -160,6 +182,9 @@ static const struct policy_ops paper_ops = {
     .put_back = paper_put_back,
     .requeue = paper_place,
     .remove = paper_remove,
+    .hold = paper_hold,
+    .release = paper_release,
+    .any = paper_any,
     .done = paper_done,
     .tick = paper_tick,
     .level_stats = paper_stats,

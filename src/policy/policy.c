@@ -20,9 +20,15 @@ size_t policy_waiting(const struct policy *p)
     return p->n_waiting;
 }
 
+size_t policy_held(const struct policy *p)
+{
+    return p->n_held;
+}
+
 void policy_place(struct policy *p, struct policy_msg *m, mono_t now)
 {
     m->level = m->original_level;
+    m->held = false;
     p->ops->place(p, m, now);
     p->n_waiting++;
 }
@@ -53,6 +59,29 @@ void policy_remove(struct policy *p, struct policy_msg *m)
     assert(p->n_waiting > 0);
     p->ops->remove(p, m);
     p->n_waiting--;
+    p->n_held -= m->held;
+    m->held = false;
+}
+
+void policy_hold(struct policy *p, struct policy_msg *m)
+{
+    if (m->held)
+        return;
+    p->ops->hold(p, m);
+    p->n_held++;
+}
+
+void policy_release(struct policy *p, struct policy_msg *m)
+{
+    if (!m->held)
+        return;
+    p->ops->release(p, m);
+    p->n_held--;
+}
+
+struct policy_msg *policy_any(const struct policy *p)
+{
+    return p->ops->any(p);
 }
 
 void policy_done(struct policy *p, struct policy_msg *m, double duration_ms)

@@ -4,7 +4,8 @@
  * A policy owns the order of the waiting messages and nothing else. It never allocates per message:
  * the record that embeds a struct policy_msg lends its link while it waits. A message is either
  * waiting (placed, put back or requeued, not yet handed out or removed) or not; calling place,
- * put_back or requeue on a waiting message, or remove on one that is not, is a bug of the caller.
+ * put_back or requeue on a waiting message, or remove, hold or release on one that is not, is a bug
+ * of the caller.
  *
  * Pure: no clock. `now` must not go backwards between calls.
  */
@@ -31,6 +32,7 @@ struct policy_msg {
     uint64_t charge;        /* what the pull cost its level, written by the policy */
     uint8_t level;          /* now, 0 is served first; written by the policy */
     uint8_t original_level; /* as decided at ingress; never changes */
+    bool held;              /* while it waits: it is not to be served; written by the policy */
 };
 
 /* Frees the policy, not the messages. NULL does nothing. */
@@ -39,13 +41,14 @@ void policy_free(struct policy *p);
 /* "fifo", "levels", ... Valid as long as the program. */
 const char *policy_name(const struct policy *p);
 
-/* Number of waiting messages. */
+/* Number of waiting messages, and of those that are held back. */
 size_t policy_waiting(const struct policy *p);
+size_t policy_held(const struct policy *p);
 
 /* A new message, at original_level. */
 void policy_place(struct policy *p, struct policy_msg *m, mono_t now);
 
-/* Takes the message to be served next out of the order; NULL when none waits. */
+/* Takes the message to be served next out of the order; NULL when none waits but those held back. */
 struct policy_msg *policy_next(struct policy *p, mono_t now);
 
 /*
@@ -63,6 +66,17 @@ void policy_requeue(struct policy *p, struct policy_msg *m, mono_t now);
 /* Takes a waiting message out of the order without serving it (its time to live ended). */
 void policy_remove(struct policy *p, struct policy_msg *m);
 
+/*
+ * Holds a waiting message back, and lets it go: it is passed over by policy_next, and as if it had
+ * never been held after that. It keeps its place meanwhile, and ages. Both take constant time, and
+ * policy_next passes over those that are held between the message it takes and the next one.
+ */
+void policy_hold(struct policy *p, struct policy_msg *m);
+void policy_release(struct policy *p, struct policy_msg *m);
+
+/* Some waiting message, held back or not, which stays where it is; NULL when none waits. */
+struct policy_msg *policy_any(const struct policy *p);
+
 /* A message handed out before was handled in `duration_ms`, finite and >= 0. */
 void policy_done(struct policy *p, struct policy_msg *m, double duration_ms);
 
@@ -73,7 +87,7 @@ mono_t policy_tick(struct policy *p, mono_t now);
 /* What goes on in one level; all zero where a policy has no such thing. */
 struct policy_level_stats {
     size_t waiting, promoted;       /* now; promoted: above their original level */
-    const struct policy_msg *front; /* next in this level; NULL: none waits */
+    const struct policy_msg *front; /* of this level, held back or not; NULL: none waits */
     uint64_t pulls, promotions;     /* out of this level */
     double clock_ms, charged_ms;    /* worker-time weights */
     double average_ms;              /* of durations; 0: none yet */

@@ -13,6 +13,9 @@ struct policy_ops {
     void (*put_back)(struct policy *p, struct policy_msg *m);
     void (*requeue)(struct policy *p, struct policy_msg *m, mono_t now);
     void (*remove)(struct policy *p, struct policy_msg *m);
+    void (*hold)(struct policy *p, struct policy_msg *m); /* these two write m->held */
+    void (*release)(struct policy *p, struct policy_msg *m);
+    struct policy_msg *(*any)(const struct policy *p);
     void (*done)(struct policy *p, struct policy_msg *m,
                  double duration_ms);             /* NULL: not interested */
     mono_t (*tick)(struct policy *p, mono_t now); /* NULL: nothing is ever due */
@@ -23,7 +26,7 @@ struct policy_ops {
 
 struct policy {
     const struct policy_ops *ops;
-    size_t n_waiting; /* kept by policy.c */
+    size_t n_waiting, n_held; /* kept by policy.c */
 };
 
 #endif

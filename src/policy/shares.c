@@ -18,8 +18,8 @@ void shares_init(struct shares *s, const uint16_t *weights, unsigned n)
 int shares_least(const struct shares *s, const struct levels *l)
 {
     int least = -1;
-    for (unsigned w = 0; w < ARRAY_SIZE(l->occupied); w++)
-        for (uint64_t rest = l->occupied[w]; rest != 0; rest &= rest - 1) {
+    for (unsigned w = 0; w < ARRAY_SIZE(l->servable); w++)
+        for (uint64_t rest = l->servable[w]; rest != 0; rest &= rest - 1) {
             int i = (int)(w * LEVELS_WORD_BITS + (unsigned)__builtin_ctzll(rest));
             if (least < 0 || s->share[i].clock < s->share[least].clock)
                 least = i;

@@ -28,7 +28,8 @@ struct shares {
 /* All clocks at zero. `weights` has n entries of 1..1000. */
 void shares_init(struct shares *s, const uint16_t *weights, unsigned n);
 
-/* The non-empty level with the least clock, the lowest of several; -1 when all are empty. */
+/* Of the levels in which a message can be served the one with the least clock, the lowest of several;
+ * -1: none. */
 int shares_least(const struct shares *s, const struct levels *l);
 
 /* Level i serves m: writes m->charge. The cost is the message's estimate, else the average of the
@@ -38,7 +39,7 @@ void shares_charge(struct shares *s, unsigned i, struct policy_msg *m);
 /* Undoes shares_charge. */
 void shares_refund(struct shares *s, unsigned i, struct policy_msg *m);
 
-/* Level i is about to hold something again: an idle level has saved no credit, but keeps its debt.
+/* Level i is about to hold something to serve again: an idle level has saved no credit, but keeps its debt.
  */
 void shares_wake(struct shares *s, unsigned i);
 

@@ -74,13 +74,13 @@ json_t *face_broker_status(const struct daemon *d)
     if (d->harbinger == NULL)
         return json_null();
     hb_broker_stats(station_broker(backend_harbinger_station(d->harbinger)), &s);
-    json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "waiting",
-                          (json_int_t)s.waiting, "in_flight", (json_int_t)s.in_flight, "dead",
-                          (json_int_t)s.dead, "bytes", (json_int_t)s.bytes, "dead_bytes",
-                          (json_int_t)s.dead_bytes, "submitted", (json_int_t)s.submitted, "refused",
-                          (json_int_t)s.refused, "pulled", (json_int_t)s.pulled, "returned",
-                          (json_int_t)s.returned, "levels", levels_status(d), "parking",
-                          parking_status(d), "rpc", workers_status(d));
+    json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}",
+                          "waiting", (json_int_t)s.waiting, "held", (json_int_t)s.held, "in_flight",
+                          (json_int_t)s.in_flight, "dead", (json_int_t)s.dead, "bytes",
+                          (json_int_t)s.bytes, "dead_bytes", (json_int_t)s.dead_bytes, "submitted",
+                          (json_int_t)s.submitted, "refused", (json_int_t)s.refused, "pulled",
+                          (json_int_t)s.pulled, "returned", (json_int_t)s.returned, "levels",
+                          levels_status(d), "parking", parking_status(d), "rpc", workers_status(d));
     json_t *more = json_pack(
         "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "acked", (json_int_t)s.acked,
         "nacked", (json_int_t)s.nacked, "rejected", (json_int_t)s.rejected, "repeated",
@@ -100,6 +100,9 @@ json_t *face_broker_status(const struct daemon *d)
 
 static void write_now(struct metrics *m, const struct hb_broker_stats *s, const struct daemon *d)
 {
+    face_gauge(m, "harbinger_broker_held",
+               "Messages that wait and are held back: RabbitMQ has them, to deliver them again.",
+               (double)s->held);
     face_gauge(m, "harbinger_broker_in_flight", "Messages at workers.", (double)s->in_flight);
     face_gauge(m, "harbinger_broker_dead", "Dead letters kept.", (double)s->dead);
     face_gauge(m, "harbinger_broker_max_dead", "Bound of harbinger_broker_dead.",

@@ -111,8 +111,22 @@ static void withdraw(struct machine *m)
     m->withdrawn++;
 }
 
+static void hold(struct machine *m, uint8_t x)
+{
+    if (m->owned == NULL)
+        return;
+    if (x & 1)
+        (void)hb_broker_hold(m->b, m->owned);
+    else
+        hb_broker_release(m->b, m->owned);
+}
+
 static void operate(struct machine *m, uint8_t what, uint8_t x)
 {
+    if (what >= 240) {
+        hold(m, x);
+        return;
+    }
     switch (what % 12) {
     case 0:
     case 1: submit(m, x); break;

@@ -16,6 +16,7 @@ struct message {
     uint64_t place;             /* order of placements */
     uint32_t failures, attempts;
     bool was_pulled;
+    bool held; /* while it waits */
 
     uint64_t consumer, token;
     int64_t pulled_at, lease_end;
@@ -178,6 +179,7 @@ static bool full(const struct broker_model *m, uint64_t bytes)
 static void wait_anew(struct broker_model *m, struct message *x)
 {
     x->state = WAITING;
+    x->held = false;
     x->place = ++m->places;
 }
 
@@ -293,12 +295,34 @@ int broker_model_withdraw(struct broker_model *m, uint64_t id)
     return HB_BROKER_OK;
 }
 
+int broker_model_hold(struct broker_model *m, uint64_t id)
+{
+    struct message *x = find(m, id);
+    if (x->state != WAITING)
+        return HB_BROKER_UNKNOWN;
+    x->held = true;
+    return HB_BROKER_OK;
+}
+
+void broker_model_release(struct broker_model *m, uint64_t id)
+{
+    find(m, id)->held = false;
+}
+
+static size_t count_held(const struct broker_model *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->n; i++)
+        n += m->messages[i].held;
+    return n;
+}
+
 static struct message *next_of(struct broker_model *m)
 {
     struct message *next = NULL;
     for (size_t i = 0; i < m->n; i++) {
         struct message *x = &m->messages[i];
-        if (x->state != WAITING)
+        if (x->state != WAITING || x->held)
             continue;
         bool level_counts = m->o.order == HB_ORDER_PAPER;
         if (next == NULL || (level_counts && x->level < next->level) ||
@@ -322,8 +346,8 @@ bool broker_model_pull(struct broker_model *m, struct model_pull *p, int64_t now
     (void)sweep(m);
     struct message *x = m->knows_order ? select_known(m) : find(m, chosen);
     if (x == NULL)
-        return chosen == 0 && count(m, WAITING) == 0;
-    if (x->id != chosen || x->state != WAITING || expired(m, x))
+        return chosen == 0 && count(m, WAITING) == count_held(m);
+    if (x->id != chosen || x->state != WAITING || x->held || expired(m, x))
         return false;
     x->state = IN_FLIGHT;
     x->consumer = p->consumer;
@@ -488,6 +512,7 @@ void broker_model_stats(const struct broker_model *m, struct hb_broker_stats *ou
 {
     *out = m->count;
     out->waiting = count(m, WAITING);
+    out->held = count_held(m);
     out->in_flight = count(m, IN_FLIGHT);
     out->dead = count(m, DEAD);
     out->bytes = living_bytes(m);

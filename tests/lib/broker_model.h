@@ -49,6 +49,8 @@ const struct model_events *broker_model_events(struct broker_model *m);
 
 int broker_model_submit(struct broker_model *m, const struct model_submission *s, int64_t now);
 int broker_model_withdraw(struct broker_model *m, uint64_t id);
+int broker_model_hold(struct broker_model *m, uint64_t id);
+void broker_model_release(struct broker_model *m, uint64_t id);
 
 struct model_pull {
     uint64_t consumer;

@@ -12,7 +12,7 @@
  *   submit NAME [level=N] [ttl=TIME] [key=TEXT] [parent=TEXT] [ms=NUMBER] [predicted=LEVEL]
  *          [payload=TEXT] [headers=TEXT] [owned=1]
  *                              ms is the estimate; with predicted= it is also what was predicted
- *   withdraw MESSAGE
+ *   withdraw MESSAGE, hold MESSAGE, release MESSAGE
  *   pull CONSUMER [unleased=1] message, attempt and level; `redelivered` if it was pulled before
  *                              though this is its first attempt; `empty`
  *   ack MESSAGE [by=CONSUMER] [ms=NUMBER] [token=OTHER]
@@ -281,6 +281,18 @@ static void op_withdraw(struct script *s, int argc, char **argv)
     print_outcome(hb_broker_withdraw(s->b, named(s, argv[1], &d)->message));
 }
 
+static void op_hold(struct script *s, int argc, char **argv)
+{
+    unsigned d;
+    print_outcome(hb_broker_hold(s->b, named(s, argv[1], &d)->message));
+}
+
+static void op_release(struct script *s, int argc, char **argv)
+{
+    unsigned d;
+    hb_broker_release(s->b, named(s, argv[1], &d)->message);
+}
+
 static void print_bytes(const char *what, struct hb_bytes b)
 {
     if (b.n > 0)
@@ -417,6 +429,7 @@ static void op_stats(struct script *s, int argc, char **argv)
         uint64_t value;
     } rows[] = {
         {"waiting", st.waiting},
+        {"held", st.held},
         {"in_flight", st.in_flight},
         {"dead", st.dead},
         {"bytes", st.bytes},
@@ -474,6 +487,7 @@ static const struct op ops[] = {
     {"purge", 2, op_purge},         {"redrive_oldest", 2, op_redrive_oldest},
     {"purge_all", 1, op_purge_all}, {"stats", 2, op_stats},
     {"levels", 1, op_levels},       {"reject", 2, op_reject},
+    {"hold", 2, op_hold},           {"release", 2, op_release},
 };
 
 static void need_broker(struct script *s)

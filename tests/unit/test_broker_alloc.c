@@ -38,7 +38,8 @@ static void submit(struct hb_broker *b, int i, struct outcome *out)
     s.key = k("key");
     s.ttl_ns = ttls[i % 3];
     s.owner = i % 4 == 0 ? out : NULL;
-    for (int tries = 0; hb_broker_submit(b, &s, i, NULL, NULL) != HB_BROKER_OK; tries++) {
+    struct hb_message *owned;
+    for (int tries = 0; hb_broker_submit(b, &s, i, NULL, &owned) != HB_BROKER_OK; tries++) {
         out->refused++;
         look(b, out);
         if (tries > 0) {
@@ -46,6 +47,8 @@ static void submit(struct hb_broker *b, int i, struct outcome *out)
             return;
         }
     }
+    if (i % 12 == 8) /* for good: they end with their time to live, or with the broker */
+        (void)hb_broker_hold(b, owned);
 }
 
 static bool pull(struct hb_broker *b, int64_t now, struct hb_delivery *d, struct outcome *out)
@@ -123,6 +126,7 @@ static void nothing_is_lost(const struct outcome *out, long i)
     ck_assert_uint_gt(s->died[HB_DEAD_MAX_RETRIES], 0);
     ck_assert_uint_gt(s->died[HB_DEAD_TTL_EXPIRED], 0);
     ck_assert_uint_gt(s->leases_expired, 0);
+    ck_assert_uint_gt(s->held, 0);
 }
 
 START_TEST(each_failed_allocation_is_survived)

@@ -117,6 +117,7 @@ static void same_stats(struct pair *p)
     hb_broker_stats(p->b, &got);
     broker_model_stats(p->m, &expected);
     SAME(got.waiting, expected.waiting);
+    SAME(got.held, expected.held);
     SAME(got.in_flight, expected.in_flight);
     SAME(got.dead, expected.dead);
     SAME(got.bytes, expected.bytes);
@@ -211,11 +212,30 @@ static void do_submit(struct pair *p)
     p->owners = o;
 }
 
-static void do_withdraw(struct pair *p)
+static struct owner *some_owner(struct pair *p)
 {
     struct owner *o = p->owners;
     for (uint64_t skip = below(p, 8); skip > 0 && o != NULL && o->next != NULL; skip--)
         o = o->next;
+    return o;
+}
+
+static void do_hold(struct pair *p)
+{
+    struct owner *o = some_owner(p);
+    if (o == NULL)
+        return;
+    if (below(p, 2) == 0) {
+        SAME(hb_broker_hold(p->b, o->message), broker_model_hold(p->m, o->id));
+    } else {
+        hb_broker_release(p->b, o->message);
+        broker_model_release(p->m, o->id);
+    }
+}
+
+static void do_withdraw(struct pair *p)
+{
+    struct owner *o = some_owner(p);
     if (o == NULL)
         return;
     int r = hb_broker_withdraw(p->b, o->message);
@@ -304,7 +324,7 @@ static void one_step(struct pair *p)
 {
     struct hb_broker_stats s;
     hb_broker_stats(p->b, &s);
-    uint64_t what = below(p, 16);
+    uint64_t what = below(p, 20);
     pass_time(p);
     if (what < 5 && s.waiting + s.in_flight + s.dead < MOST)
         do_submit(p);
@@ -316,6 +336,8 @@ static void one_step(struct pair *p)
         do_tick(p);
     else if (what == 14)
         do_dead(p);
+    else if (what < 19)
+        do_hold(p);
     else
         do_withdraw(p);
 }

@@ -14,7 +14,7 @@ enum { N = 96, LEVELS = 4, STEPS = 60000 };
 
 struct item {
     struct policy_msg m;
-    bool waiting, pulled;
+    bool waiting, pulled, held;
     /* the model's own copy of what the policy writes */
     unsigned level;
     mono_t placed_at;
@@ -40,26 +40,38 @@ static bool before(const struct item *a, const struct item *b)
     return a->place < b->place;
 }
 
-static struct item *front(struct model *w, unsigned level)
+static struct item *first_of(struct model *w, unsigned level, bool held_too)
 {
     struct item *first = NULL;
     for (int i = 0; i < N; i++) {
         struct item *it = &w->item[i];
-        if (it->waiting && it->level == level && (first == NULL || before(it, first)))
+        if (it->waiting && it->level == level && (held_too || !it->held) &&
+            (first == NULL || before(it, first)))
             first = it;
     }
     return first;
 }
 
+static struct item *front(struct model *w, unsigned level)
+{
+    return first_of(w, level, true);
+}
+
+static struct item *servable(struct model *w, unsigned level)
+{
+    return first_of(w, level, false);
+}
+
 static void wake(struct model *w, unsigned level)
 {
-    if (front(w, level) == NULL && w->clock[level] < w->floor)
+    if (servable(w, level) == NULL && w->clock[level] < w->floor)
         w->clock[level] = w->floor;
 }
 
 static void place(struct model *w, struct item *it, unsigned level, mono_t now)
 {
-    wake(w, level);
+    if (!it->held)
+        wake(w, level);
     it->level = level;
     it->placed_at = now;
     it->place = ++w->n_placed;
@@ -76,7 +88,7 @@ static struct item *next(struct model *w, mono_t now)
 {
     struct item *best = NULL;
     for (unsigned level = 0; level < LEVELS; level++) {
-        struct item *it = front(w, level);
+        struct item *it = servable(w, level);
         if (it != NULL &&
             (best == NULL || (w->o.weights != NULL && w->clock[level] < w->clock[best->level])))
             best = it;
@@ -142,6 +154,11 @@ static void pass(struct model *w, mono_t now)
 
 static void compare(struct policy *p, struct model *w)
 {
+    size_t n_held = 0;
+    for (int i = 0; i < N; i++)
+        n_held += w->item[i].held;
+    if (policy_held(p) != n_held)
+        ck_abort_msg("%zu are held back, not %zu", policy_held(p), n_held);
     const char *broken = policy_check(p);
     if (broken != NULL) /* Check writes to a file at each of its assertions */
         ck_abort_msg("%s", broken);
@@ -164,7 +181,14 @@ static void step(struct policy *p, struct model *w, struct rng *rng, mono_t now)
     if (it->waiting) {
         if (what == 0) {
             policy_remove(p, &it->m);
-            it->waiting = false;
+            it->waiting = it->held = false;
+        } else if (what < 8 && !it->held) {
+            policy_hold(p, &it->m);
+            it->held = true;
+        } else if (what < 12 && it->held) {
+            policy_release(p, &it->m);
+            wake(w, it->level);
+            it->held = false;
         }
     } else if (it->pulled) {
         it->pulled = false;
