@@ -45,8 +45,7 @@ def python_worker_teaches_the_daemon():
 
 
 def node_worker_teaches_the_daemon():
-    folder = harness.BUILD / "node"
-    subprocess.run([str(harness.ROOT / "scripts/node-worker"), str(folder)], check=True, stdout=sys.stderr)
+    folder = harness.node_modules("deploy/examples/node", "node")
     _teaches_the_daemon_two_kinds_of_jobs(["/usr/bin/node", str(folder / "worker.mjs")])
 
 

@@ -19,9 +19,7 @@ def _python():
 
 
 def _node():
-    folder = harness.BUILD / "node"
-    subprocess.run([str(harness.ROOT / "scripts/node-worker"), str(folder)], check=True, stdout=sys.stderr)
-    return ["/usr/bin/node", str(folder / "worker.mjs")]
+    return ["/usr/bin/node", str(harness.node_modules("deploy/examples/node", "node") / "worker.mjs")]
 
 
 def _c():

@@ -75,6 +75,15 @@ def equal(got, wanted, what=""):
     assert got == wanted, f"{what or 'value'}: got {got!r}, wanted {wanted!r}"
 
 
+def node_modules(source, name):
+    """A folder with the JavaScript of `source` and the modules that it needs; it fails where they cannot be had."""
+    script, folder = "scripts/node-modules", BUILD / name
+    done = subprocess.run([str(ROOT / script), str(ROOT / source), str(folder)], stdin=subprocess.DEVNULL,
+                          stdout=sys.stderr, check=False)
+    assert done.returncode == 0, f"the Node modules of {source} are missing: run {script} {source} {folder}"
+    return folder
+
+
 # --- the broker ---------------------------------------------------------------------------------
 
 def rabbit_node(*args, check=True):

@@ -1,0 +1,2 @@
+"use strict";
+require("./harness").main([require("./unary"), require("./streams"), require("./connection")]);
