@@ -3,7 +3,7 @@
 set -eu
 cd "$1"
 
-echo "1..17"
+echo "1..18"
 n=0 failed=0
 # check FOLDER ALLOWED-FOLDERS
 check() {
@@ -36,7 +36,8 @@ check rpc base harbinger predict policy broker port flow
 check proxy base harbinger amqp
 check client base harbinger rpc
 check sidecar base harbinger predict policy broker port flow conf amqp http store rpc proxy
-check cli base harbinger client rpc
+check trace base harbinger predict
+check cli base harbinger client rpc trace
 
 n=$((n + 1))
 if grep -rn '#include "' ../include | grep -v '#include "harbinger/'; then
@@ -51,7 +52,7 @@ n=$((n + 1))
 unknown=
 for folder in */; do
     case $folder in
-    base/ | predict/ | policy/ | broker/ | port/ | flow/ | conf/ | amqp/ | http/ | store/ | rpc/ | proxy/ | client/ | sidecar/ | cli/) ;;
+    base/ | predict/ | policy/ | broker/ | port/ | flow/ | conf/ | amqp/ | http/ | store/ | rpc/ | proxy/ | client/ | trace/ | sidecar/ | cli/) ;;
     *) unknown="$unknown $folder" ;;
     esac
 done
