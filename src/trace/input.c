@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,8 +77,9 @@ static int inflate_some(struct input *in, uint8_t *out, size_t room, size_t *mad
     else if (r == Z_MEM_ERROR)
         return err_set(e, ERR_NOMEM, "%s: out of memory", in->name);
     else if (r != Z_OK && r != Z_BUF_ERROR)
-        return err_set(e, ERR_CORRUPT, "%s: the gzip data is damaged near unpacked byte %llu (%s)",
-                       in->name, (unsigned long long)(in->taken + (in->to - in->from)),
+        return err_set(e, ERR_CORRUPT,
+                       "%s: the gzip data is damaged near unpacked byte %" PRIu64 " (%s)", in->name,
+                       in->taken + (in->to - in->from),
                        in->z.msg != NULL ? in->z.msg : "no reason given");
     return 0;
 }

@@ -132,8 +132,8 @@ static int get_name(struct trace_reader *r, struct names *t, uint32_t *n_defined
 
 static int get_job(struct trace_reader *r, uint8_t tag, struct trace_job *j)
 {
-    const uint8_t known = TRACE_JOB | TRACE_NEW_KEY | TRACE_HAS_PRODUCER | TRACE_NEW_PRODUCER |
-                          TRACE_HAS_SIZE;
+    const uint8_t known =
+        TRACE_JOB | TRACE_NEW_KEY | TRACE_HAS_PRODUCER | TRACE_NEW_PRODUCER | TRACE_HAS_SIZE;
     if ((tag & TRACE_JOB) == 0 || (tag & ~known) != 0 ||
         (tag & (TRACE_HAS_PRODUCER | TRACE_NEW_PRODUCER)) == TRACE_NEW_PRODUCER)
         return broken(r, ERR_CORRUPT, "a record of unknown kind");
