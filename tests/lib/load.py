@@ -8,9 +8,9 @@ import harness
 class Load:
     """A running `load`; `options` are its NAME=NUMBER arguments. Leaves no process behind (use `with`)."""
 
-    def __init__(self, action, queue, count, **options):
+    def __init__(self, action, queue, count, uri=None, **options):
         words = [f"{name}={value}" for name, value in options.items()]
-        self.process = subprocess.Popen([str(harness.BUILD / "tests/lib/load"), action, harness.AMQP, queue,
+        self.process = subprocess.Popen([str(harness.BUILD / "tests/lib/load"), action, uri or harness.AMQP, queue,
                                          str(count), *words], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, text=True)
 
