@@ -224,9 +224,30 @@ static bool withdraw(void *ctx, struct held *h)
     return true;
 }
 
+static void hold(void *ctx, struct held *h)
+{
+    const struct backend_harbinger *b = ctx;
+    if (h->cookie != NULL)
+        (void)hb_broker_hold(broker_of(b), h->cookie);
+}
+
+static void release(void *ctx, struct held *h)
+{
+    const struct backend_harbinger *b = ctx;
+    if (h->cookie != NULL)
+        hb_broker_release(broker_of(b), h->cookie);
+}
+
 struct intake_sink backend_harbinger_sink(struct backend_harbinger *b)
 {
-    return (struct intake_sink){.submit = submit, .waits = waits, .withdraw = withdraw, .ctx = b};
+    return (struct intake_sink){
+        .submit = submit,
+        .waits = waits,
+        .withdraw = withdraw,
+        .hold = hold,
+        .release = release,
+        .ctx = b,
+    };
 }
 
 /* ---- life ---- */

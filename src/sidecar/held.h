@@ -34,6 +34,7 @@ struct held {
     mono_t since;                 /* its tag came, or became void */
     uint64_t digest[2];           /* unbacked only */
     bool unbacked;                /* its tag is void; it is awaited again (unbacked.h) */
+    bool renewing;                /* unbacked, because we gave it back: nobody may begin with it */
     bool waiting;                 /* for the backend */
     enum held_settlement settled; /* with `message` NULL: how */
 };

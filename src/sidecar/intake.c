@@ -197,6 +197,8 @@ void intake_pump(struct intake *i)
         } else if (sink->submit(sink->ctx, h, &job, now) != 0) {
             wait_for_sink(h, true);
             return;
+        } else if (h->renewing) {
+            sink->hold(sink->ctx, h);
         }
     }
 }

@@ -14,8 +14,9 @@
  * A sink that holds messages for long keeps them when a channel is lost: RabbitMQ delivers them
  * again, and they are recognised (unbacked.h), so that nobody has to begin anew. For it, deliveries
  * that nobody has begun with are given back and taken again before RabbitMQ's delivery timeout ends
- * their channel (`renew_after`), the oldest first, a few at a time. What does not come back, since
- * another consumer has it now, is withdrawn from the sink. At most twice the window is awaited.
+ * their channel (`renew_after`), the oldest first, a few at a time; nobody may begin with them until
+ * they are here again, since another consumer may get them. What does not come back is withdrawn from
+ * the sink. At most twice the window is awaited.
  */
 #ifndef HARBINGER_SIDECAR_INTAKE_H
 #define HARBINGER_SIDECAR_INTAKE_H
@@ -37,11 +38,14 @@ struct intake_sink {
      * the same. */
     int (*submit)(void *ctx, struct held *h, const struct job *job, mono_t now);
 
-    /* For a sink that keeps its messages when their channel is lost; else both NULL, and its
+    /* For a sink that keeps its messages when their channel is lost; else all NULL, and its
      * deliveries go stale. */
     bool (*waits)(void *ctx, const struct held *h); /* nobody has begun with it */
     /* Gives up one that waits: it is the intake's again. False: somebody has begun with it. */
     bool (*withdraw)(void *ctx, struct held *h);
+    /* One that waits: nobody may begin with it, and may again. */
+    void (*hold)(void *ctx, struct held *h);
+    void (*release)(void *ctx, struct held *h);
     void *ctx;
 };
 

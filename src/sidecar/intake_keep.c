@@ -64,6 +64,23 @@ void intake_keep_settlement(struct held *h, enum held_settlement how)
     unbacked_touch(&i->unbacked, h, loop_now());
 }
 
+static void begin_renewal(struct held *h)
+{
+    const struct intake_sink *sink = &intake_of(h)->options.sink;
+    h->renewing = true;
+    if (!h->waiting)
+        sink->hold(sink->ctx, h);
+}
+
+static void end_renewal(struct held *h)
+{
+    const struct intake_sink *sink = &intake_of(h)->options.sink;
+    bool held = h->renewing && !h->waiting && h->message != NULL;
+    h->renewing = false;
+    if (held)
+        sink->release(sink->ctx, h);
+}
+
 bool intake_recognise(struct intake_channel *c, struct consumer_tag tag, bool redelivered,
                       struct message *m)
 {
@@ -81,6 +98,7 @@ bool intake_recognise(struct intake_channel *c, struct consumer_tag tag, bool re
     h->tag = tag;
     h->epoch = c->downs;
     h->since = loop_now();
+    end_renewal(h);
     if (h->message == NULL) {
         intake_settle_tag(c, tag, h->settled);
         intake_forget(h);
@@ -144,6 +162,7 @@ static void renew(struct held *h, mono_t now)
     struct intake *i = intake_of(h);
     if (consumer_nack(h->channel->consumer, h->tag, true) == 0)
         i->stats.renewed++;
+    begin_renewal(h);
     await(h, now);
 }
 

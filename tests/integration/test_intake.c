@@ -5,14 +5,14 @@
 #include "live.h"
 #include "sidecar/intake.h"
 
-enum { MOST = 2000 };
+enum { MOST = 20000 };
 
 /* One sidecar's end: a link, an intake, and what its sink got. */
 struct end {
     struct link *link;
     struct intake *intake;
     struct held *got[MOST]; /* in the order of their submission; NULL: settled or withdrawn */
-    bool begun[MOST];
+    bool begun[MOST], held[MOST];
     int n_got, n_withdrawn, n_idle;
 };
 
@@ -53,6 +53,20 @@ static bool withdraw(void *ctx, struct held *h)
     return true;
 }
 
+static void hold(void *ctx, struct held *h)
+{
+    struct end *e = ctx;
+    ck_assert(waits(e, h));
+    e->held[index_of(e, h)] = true;
+}
+
+static void release(void *ctx, struct held *h)
+{
+    struct end *e = ctx;
+    ck_assert(e->held[index_of(e, h)]);
+    e->held[index_of(e, h)] = false;
+}
+
 static void settle(struct end *e, int number)
 {
     struct held *h = e->got[number];
@@ -73,6 +87,16 @@ static void on_idle(void *ctx)
     ((struct end *)ctx)->n_idle++;
 }
 
+static struct intake_sink sink_of(struct end *e)
+{
+    return (struct intake_sink){.submit = submit,
+                                .waits = waits,
+                                .withdraw = withdraw,
+                                .hold = hold,
+                                .release = release,
+                                .ctx = e};
+}
+
 static const struct intake_stats *stats(const struct end *e)
 {
     return intake_stats(e->intake);
@@ -86,7 +110,7 @@ static void start(struct rig *r, struct end *e, const char *queue, unsigned chan
         .channels = channels,
         .window = window,
         .window_bytes = 1 << 20,
-        .sink = {.submit = submit, .waits = waits, .withdraw = withdraw, .ctx = e},
+        .sink = sink_of(e),
         .on_idle = on_idle,
         .ctx = e,
     };
@@ -211,6 +235,58 @@ START_TEST(what_does_not_come_back_is_withdrawn)
 }
 END_TEST
 
+/* The number that live_publish gave it. */
+static int number_of(const struct held *h)
+{
+    const struct text body = h->message->body;
+    uint64_t n;
+    ck_assert_int_eq(num_parse_u64(body.p, body.n, &n), 0);
+    return (int)n;
+}
+
+/* A few workers' turn: what they began with in the last one is done, and they take the newest, which
+ * are those that the other intake would get. */
+static void work(struct end *e, int *n_begun)
+{
+    for (int i = 0; i < e->n_got; i++)
+        if (e->got[i] != NULL && e->begun[i])
+            settle(e, i);
+    for (int i = e->n_got - 1, workers = 3; i >= 0 && workers > 0; i--) {
+        if (e->got[i] == NULL || e->held[i])
+            continue;
+        e->begun[i] = true;
+        n_begun[number_of(e->got[i])]++;
+        workers--;
+    }
+}
+
+/* Two intakes that renew all the time, and workers at both: what one has given back is not begun with
+ * there unless it came again, so that no message is handled twice. */
+START_TEST(two_that_renew_one_queue_begin_with_nothing_twice)
+{
+    enum { COUNT = 400 };
+    struct rig *r = rig_new("i.two", NULL);
+    struct end *a = &r->end[0], *b = &r->end[1];
+    int n_begun[COUNT] = {0};
+    start(r, a, "i.two", 2, 50);
+    start(r, b, "i.two", 2, 50);
+    live_publish(&r->live, "i.two", COUNT, false, (struct text){NULL, 0});
+    intake_renew_after(a->intake, 60 * MONO_MS);
+    intake_renew_after(b->intake, 60 * MONO_MS);
+    for (int turns = 0; stats(a)->acked + stats(b)->acked < COUNT && turns < 1500; turns++) {
+        work(a, n_begun);
+        work(b, n_begun);
+        live_turn(&r->live);
+    }
+    for (int i = 0; i < COUNT; i++)
+        ck_assert_msg(n_begun[i] == 1, "message %d was begun with %d times", i, n_begun[i]);
+    ck_assert_uint_gt(stats(a)->renewed + stats(b)->renewed, COUNT);
+    ck_assert_uint_gt(stats(a)->unbacked + stats(b)->unbacked, 0); /* the other one has had them */
+    expect_empty(r, "i.two");
+    rig_free(r);
+}
+END_TEST
+
 /* A quorum queue counts each renewal as a delivery: it is noticed with the first ones. */
 START_TEST(a_quorum_queue_is_not_renewed_for_long)
 {
@@ -323,7 +399,7 @@ START_TEST(a_loss_while_paused_for_bytes_ends)
         .channels = 2,
         .window = 100,
         .window_bytes = 20000, /* some 50 messages */
-        .sink = {.submit = submit, .waits = waits, .withdraw = withdraw, .ctx = e},
+        .sink = sink_of(e),
     };
     e->link = live_link(&r->live, "consume");
     ck_assert_int_eq(intake_new(e->link, &o, &e->intake), 0);
@@ -404,15 +480,6 @@ START_TEST(what_is_due_while_draining_is_given_back)
 END_TEST
 
 /* ---- many channels ---- */
-
-/* The number that live_publish gave it. */
-static int number_of(const struct held *h)
-{
-    const struct text body = h->message->body;
-    uint64_t n;
-    ck_assert_int_eq(num_parse_u64(body.p, body.n, &n), 0);
-    return (int)n;
-}
 
 static int n_channels_of(const struct end *e)
 {
@@ -549,6 +616,7 @@ Suite *suite(void)
     const TTest *const tests[] = {what_waits_is_renewed_and_keeps_its_place,
                                   what_is_at_a_worker_is_not_renewed,
                                   what_does_not_come_back_is_withdrawn,
+                                  two_that_renew_one_queue_begin_with_nothing_twice,
                                   a_quorum_queue_is_not_renewed_for_long,
                                   a_loss_begins_nothing_anew,
                                   what_a_quorum_queue_delivers_again_is_recognised,
