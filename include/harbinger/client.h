@@ -147,6 +147,11 @@ HB_API void hb_consumer_free(struct hb_consumer *c);
  * is sent up to three times, 100 and 200 ms apart, after these two; FAILED_PRECONDITION means that
  * the lease is lost, and is counted, as does NOT_FOUND or PERMISSION_DENIED after a new connection:
  * the server was another one. `error` may be NULL.
+ *
+ * Without credit, a settlement and the next pull leave together, and the next message does not wait
+ * for the settlement's answer: it may be handled while the one before is not yet known to be
+ * settled. When that settlement fails for good, the run ends with its error after the message that
+ * came meanwhile was handled and settled.
  */
 HB_API int hb_consumer_run(struct hb_consumer *c, struct hb_rpc_error *error);
 

@@ -1,12 +1,13 @@
 #include "client/admin.h"
 
+#include "client/unary.h"
 #include "rpc/health.pb-c.h"
 
 static int ask(struct peer *p, const char *method, const ProtobufCMessage *request,
                const ProtobufCMessageDescriptor *type, void *out, struct hb_rpc_error *e)
 {
     ProtobufCMessage **answer = out;
-    return peer_unary(p, method, request, type, peer_now() + peer_timeout(p), answer, e);
+    return unary_call(p, method, request, type, peer_now() + peer_timeout(p), answer, e);
 }
 
 int admin_stats(struct peer *p, HarbingerRpc__StatsResponse **out, struct hb_rpc_error *e)

@@ -3,10 +3,10 @@
  * settled. Two ways to get them: one Pull at a time, or a Work stream with credit.
  */
 #include "client/consumer_internal.h"
+#include "client/unary.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +14,7 @@
 #include <unistd.h>
 
 #define DEFAULT_PULL_MS 1000
-#define PULL_GRACE      (500 * MONO_MS) /* beyond the pull's own timeout */
 #define PULL_BACKOFF    (200 * MONO_MS)
-#define SETTLE_TRIES    3
-#define SETTLE_BACKOFF  (100 * MONO_MS) /* after the first try; twice that after the second */
 
 struct hb_consumer *hb_consumer_new(const struct hb_consumer_options *o)
 {
@@ -77,20 +74,20 @@ bool consumer_passes(int status)
 }
 
 /* A server that starts anew knows no consumer any more: so each new connection registers. */
-static void forget(struct hb_consumer *c)
+void consumer_forget(struct hb_consumer *c)
 {
     free(c->id);
     c->id = NULL;
 }
 
-static int enroll(struct hb_consumer *c, struct hb_rpc_error *e)
+int consumer_enroll(struct hb_consumer *c, struct hb_rpc_error *e)
 {
     if (c->id != NULL && peer_connected(c->peer))
         return HB_RPC_OK;
-    forget(c);
+    consumer_forget(c);
     HarbingerRpc__RegisterConsumerRequest request = HARBINGER_RPC__REGISTER_CONSUMER_REQUEST__INIT;
     ProtobufCMessage *answer;
-    int status = peer_unary(c->peer, "RegisterConsumer", &request.base,
+    int status = unary_call(c->peer, "RegisterConsumer", &request.base,
                             &harbinger_rpc__register_consumer_response__descriptor,
                             peer_now() + peer_timeout(c->peer), &answer, e);
     if (status != HB_RPC_OK)
@@ -153,7 +150,7 @@ int hb_consumer_extend(struct hb_consumer *c, int64_t *lease_ms, struct hb_rpc_e
     request.message_id = c->current->message_id;
     request.attempt_token = c->current->attempt_token;
     peer_set_wake(c->peer, -1);
-    int status = peer_unary(c->peer, "ExtendLease", &request.base,
+    int status = unary_call(c->peer, "ExtendLease", &request.base,
                             &harbinger_rpc__extend_lease_response__descriptor,
                             peer_now() + peer_timeout(c->peer), &answer, error);
     peer_set_wake(c->peer, c->stop_fd);
@@ -165,109 +162,11 @@ int hb_consumer_extend(struct hb_consumer *c, int64_t *lease_ms, struct hb_rpc_e
     return HB_RPC_OK;
 }
 
-/* ---- pulls ---- */
-
-static int settle_once(struct hb_consumer *c, struct handled *h, struct hb_rpc_error *e)
-{
-    mono_t until = peer_now() + peer_timeout(c->peer);
-    ProtobufCMessage *answer;
-    int status;
-    if (h->ok) {
-        HarbingerRpc__AckRequest r = HARBINGER_RPC__ACK_REQUEST__INIT;
-        r.consumer_id = c->id;
-        r.message_id = h->message_id;
-        r.attempt_token = h->token;
-        r.processing_time_ms = (int64_t)floor(h->duration_ms);
-        r.duration_case = HARBINGER_RPC__ACK_REQUEST__DURATION_DURATION_MS;
-        r.duration_ms = h->duration_ms;
-        status = peer_unary(c->peer, "Ack", &r.base, &harbinger_rpc__ack_response__descriptor,
-                            until, &answer, e);
-    } else {
-        HarbingerRpc__NackRequest r = HARBINGER_RPC__NACK_REQUEST__INIT;
-        r.consumer_id = c->id;
-        r.message_id = h->message_id;
-        r.attempt_token = h->token;
-        r.processing_time_ms = (int64_t)floor(h->duration_ms);
-        r.duration_case = HARBINGER_RPC__NACK_REQUEST__DURATION_DURATION_MS;
-        r.duration_ms = h->duration_ms;
-        r.reason = h->reason;
-        status = peer_unary(c->peer, "Nack", &r.base, &harbinger_rpc__nack_response__descriptor,
-                            until, &answer, e);
-    }
-    if (status == HB_RPC_OK)
-        protobuf_c_message_free_unpacked(answer, NULL);
-    return status;
-}
-
-/* What a server says that has started anew since the delivery, and with it lost the message. */
-static bool knows_nothing(int status)
-{
-    return status == HB_RPC_PERMISSION_DENIED || status == HB_RPC_NOT_FOUND;
-}
-
-/* Not to be interrupted by a stop: what was done is to be told. */
-static int settle(struct hb_consumer *c, struct handled *h, struct hb_rpc_error *e)
-{
-    int status = HB_RPC_OK;
-    uint64_t connection = peer_connections(c->peer);
-    peer_set_wake(c->peer, -1);
-    for (int i = 0; i < SETTLE_TRIES; i++) {
-        if (i > 0) {
-            peer_sleep(c->peer, i * SETTLE_BACKOFF);
-            c->stats.retried++;
-        }
-        status = settle_once(c, h, e);
-        if (!consumer_passes(status))
-            break;
-    }
-    peer_set_wake(c->peer, c->stop_fd);
-    bool elsewhere = peer_connections(c->peer) != connection;
-    if (elsewhere)
-        forget(c);
-    if (status == HB_RPC_FAILED_PRECONDITION || (elsewhere && knows_nothing(status))) {
-        c->stats.lease_lost++;
-        status = HB_RPC_OK;
-    }
-    return status;
-}
-
-static int pull_once(struct hb_consumer *c, struct hb_rpc_error *e, bool *settling)
-{
-    HarbingerRpc__PullRequest request = HARBINGER_RPC__PULL_REQUEST__INIT;
-    request.consumer_id = c->id;
-    request.timeout_ms = c->options.pull_timeout_ms;
-    ProtobufCMessage *answer;
-    mono_t until = peer_now() + c->options.pull_timeout_ms * MONO_MS + PULL_GRACE;
-    *settling = false;
-    int status = peer_unary(c->peer, "Pull", &request.base,
-                            &harbinger_rpc__pull_response__descriptor, until, &answer, e);
-    if (status != HB_RPC_OK)
-        return status;
-    const HarbingerRpc__PullResponse *r = (HarbingerRpc__PullResponse *)answer;
-    if (!r->timed_out && r->message != NULL) {
-        struct handled h;
-        *settling = true;
-        consumer_handle(c, r->message, &h);
-        status = settle(c, &h, e);
-    }
-    protobuf_c_message_free_unpacked(answer, NULL);
-    return status;
-}
-
 /* ---- the loop ---- */
 
 bool consumer_should_stop(const struct hb_consumer *c)
 {
     return atomic_load_explicit(&c->stop, memory_order_relaxed);
-}
-
-static int run_once(struct hb_consumer *c, struct hb_rpc_error *e, bool *settling)
-{
-    *settling = false;
-    int status = enroll(c, e);
-    if (status != HB_RPC_OK)
-        return status;
-    return c->options.credit > 0 ? work_run(c, e) : pull_once(c, e, settling);
 }
 
 int hb_consumer_run(struct hb_consumer *c, struct hb_rpc_error *error)
@@ -276,14 +175,16 @@ int hb_consumer_run(struct hb_consumer *c, struct hb_rpc_error *error)
     peer_set_wake(c->peer, c->stop_fd);
     int status = HB_RPC_OK;
     while (!consumer_should_stop(c)) {
-        bool settling;
-        status = run_once(c, e, &settling);
+        bool settling = false;
+        status = consumer_enroll(c, e);
+        if (status == HB_RPC_OK)
+            status = c->options.credit > 0 ? work_run(c, e) : pull_run(c, e, &settling);
         if (status == HB_RPC_OK || (status == HB_RPC_CANCELLED && consumer_should_stop(c)))
             continue;
         if (settling || !consumer_passes(status))
             return status;
         c->stats.pull_errors++;
-        forget(c);
+        consumer_forget(c);
         peer_sleep(c->peer, PULL_BACKOFF);
     }
     drain_stop(c);

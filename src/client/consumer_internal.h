@@ -30,11 +30,20 @@ struct handled {
 void consumer_handle(struct hb_consumer *c, const HarbingerRpc__PulledMessage *m,
                      struct handled *out);
 
+/* Registers, unless the server of this connection knows the consumer. */
+int consumer_enroll(struct hb_consumer *c, struct hb_rpc_error *e) MUST_CHECK;
+/* The next consumer_enroll registers. */
+void consumer_forget(struct hb_consumer *c);
+
 /* Whether hb_consumer_stop was called. */
 bool consumer_should_stop(const struct hb_consumer *c);
 
 /* Whether a status is one of those that pass: UNAVAILABLE, DEADLINE_EXCEEDED. */
 bool consumer_passes(int status);
+
+/* Pulls until a stop (HB_RPC_OK, or CANCELLED when it waited), or until an error; *settling tells
+ * that it is a settlement's. */
+int pull_run(struct hb_consumer *c, struct hb_rpc_error *e, bool *settling) MUST_CHECK;
 
 /* A Work stream until a stop (HB_RPC_OK) or until it ends otherwise. */
 int work_run(struct hb_consumer *c, struct hb_rpc_error *e) MUST_CHECK;

@@ -526,6 +526,12 @@ void call_send_end(struct call *c)
         nghttp2_session_resume_data(c->peer->session, c->stream_id);
 }
 
+void call_queue(struct call *c)
+{
+    if (c->stream_id != 0 && !collect(c->peer))
+        hang_up_lost(c->peer);
+}
+
 void call_flush(struct call *c)
 {
     if (c->stream_id != 0 && !write_out(c->peer))
@@ -579,38 +585,4 @@ void call_fini(struct call *c)
     buf_fini(&c->text);
     grpc_reader_fini(&c->in);
     c->peer = NULL;
-}
-
-int peer_unary(struct peer *p, const char *method, const ProtobufCMessage *request,
-               const ProtobufCMessageDescriptor *answer_type, mono_t until,
-               ProtobufCMessage **answer, struct hb_rpc_error *e)
-{
-    struct call c;
-    struct text m = {NULL, 0};
-    int status = call_start(&c, p, method, until, e);
-    if (status != HB_RPC_OK)
-        return status;
-    call_send(&c, request);
-    call_send_end(&c);
-    *answer = NULL;
-    enum call_event event;
-    while ((event = call_wait(&c, until, &m)) == CALL_MESSAGE)
-        if (*answer == NULL)
-            *answer = protobuf_c_message_unpack(answer_type, NULL, m.n, (const uint8_t *)m.p);
-    if (event == CALL_LATE)
-        status = GRPC_DEADLINE_EXCEEDED;
-    else if (event == CALL_WOKEN)
-        status = GRPC_CANCELLED;
-    else if (c.status != GRPC_OK)
-        status = c.status;
-    else if (*answer == NULL)
-        status = GRPC_INTERNAL;
-    if (status != HB_RPC_OK) {
-        call_error(&c, status, e);
-        if (*answer != NULL)
-            protobuf_c_message_free_unpacked(*answer, NULL);
-        *answer = NULL;
-    }
-    call_fini(&c);
-    return status;
 }

@@ -82,6 +82,10 @@ enum call_event {
 /* Moves bytes both ways until something is there. All calls of the peer go on meanwhile. */
 enum call_event call_wait(struct call *c, mono_t until, struct text *message) MUST_CHECK;
 
+/* What it has to send stands before what calls have that start later, and leaves with the next that
+ * does. */
+void call_queue(struct call *c);
+
 /* Sends what can be sent without waiting. */
 void call_flush(struct call *c);
 
@@ -93,11 +97,5 @@ void call_fini(struct call *c);
 
 /* The words for an ended call, or for `status` in its stead when it is not 0. Returns the status. */
 int call_error(const struct call *c, int status, struct hb_rpc_error *e);
-
-/* A whole unary call. HB_RPC_OK with *answer set, to be freed with protobuf_c_message_free_unpacked;
- * else a status with *e set, CANCELLED when the wake descriptor became readable. */
-int peer_unary(struct peer *p, const char *method, const ProtobufCMessage *request,
-               const ProtobufCMessageDescriptor *answer_type, mono_t until,
-               ProtobufCMessage **answer, struct hb_rpc_error *e) MUST_CHECK;
 
 #endif

@@ -1,4 +1,5 @@
 #include "client/peer.h"
+#include "client/unary.h"
 #include "rpc/harbinger.pb-c.h"
 
 #include <assert.h>
@@ -76,7 +77,7 @@ static int enroll(struct hb_producer *p, struct hb_rpc_error *e)
     forget(p);
     HarbingerRpc__RegisterProducerRequest request = HARBINGER_RPC__REGISTER_PRODUCER_REQUEST__INIT;
     ProtobufCMessage *answer;
-    int status = peer_unary(p->peer, "RegisterProducer", &request.base,
+    int status = unary_call(p->peer, "RegisterProducer", &request.base,
                             &harbinger_rpc__register_producer_response__descriptor,
                             peer_now() + peer_timeout(p->peer), &answer, e);
     if (status != HB_RPC_OK)
@@ -139,7 +140,7 @@ int hb_producer_submit(struct hb_producer *p, const struct hb_outgoing *m, char 
     if (!request_init(&r, p, m))
         return no_memory("Submit", error);
     ProtobufCMessage *answer;
-    status = peer_unary(p->peer, "Submit", &r.pb.base, &harbinger_rpc__submit_response__descriptor,
+    status = unary_call(p->peer, "Submit", &r.pb.base, &harbinger_rpc__submit_response__descriptor,
                         peer_now() + peer_timeout(p->peer), &answer, error);
     free(r.headers);
     if (status == HB_RPC_PERMISSION_DENIED)

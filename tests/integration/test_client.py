@@ -56,10 +56,11 @@ def a_lost_answer_to_an_ack_is_repeated_and_the_handler_is_not():
 def a_nack_is_sent_three_times_at_most_and_then_it_stops():
     with Script() as s, Client("consume", s.address, fail=1) as c:
         s.fail["Nack"] = [UNAVAILABLE, LATE, UNAVAILABLE]
-        s.add(b"x", b"never handled")
+        s.add(b"x", b"what came meanwhile", b"never handled")
         c.end(1)
         equal(len(s.named("Nack")), 3)
-        equal(len(c.lines("message")), 1)
+        equal(len(c.lines("message")), 2)
+        equal([a.request.message_id for a in s.named("Ack")], ["m1"])
         equal(c.value("status"), "UNAVAILABLE")
         equal(c.lines("error"), [f"Nack at {s.address}: UNAVAILABLE: as the script says: 100% Nack ☂"])
 
@@ -76,9 +77,19 @@ def another_error_of_a_settlement_stops():
     for status in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.INVALID_ARGUMENT):
         with Script() as s, Client("consume", s.address) as c:
             s.fail["Ack"] = [status]
-            s.add(b"x", b"y")
+            s.add(b"x", b"what came meanwhile", b"never handled")
             c.end(1)
-            equal((len(s.named("Ack")), c.value("status"), c.value("retried")), (1, status.name, "0"))
+            equal([a.request.message_id for a in s.named("Ack")], ["m0", "m1"])
+            equal((c.value("handled"), c.value("status"), c.value("retried")), ("2", status.name, "0"))
+            equal(c.lines("error"), [f"Ack at {s.address}: {status.name}: as the script says: 100% Ack ☂"])
+
+
+def a_delivery_does_not_wait_for_the_answer_to_the_settlement_before():
+    with Script() as s, Client("consume", s.address, timeout_ms=5000) as c:
+        s.fail["Ack"] = ["hang"]
+        s.add(b"x", b"y", b"not before the first is known to be settled")
+        wait_until(lambda: len(c.lines("message")) == 2)
+        equal([a.request.message_id for a in s.named("Ack")], ["m0"])
 
 
 def an_error_of_a_pull_that_passes_is_waited_out():
@@ -181,16 +192,14 @@ def a_submit_carries_everything_and_is_not_repeated():
         equal(s.named("Submit")[0].request, pb.SubmitRequest(
             producer_id="producer-0", payload=b"xxxxx", headers={"job_type": "test", "n": "2"}, ttl_ms=0))
         equal(len(s.named("RegisterProducer")), 1)
-    with Script() as s, Client("submit", s.address) as c:
-        s.fail["Submit"] = [UNAVAILABLE]
+    with Script(Submit=[UNAVAILABLE]) as s, Client("submit", s.address) as c:
         c.end(1)
         equal((len(s.named("Submit")), c.value("status")), (1, "UNAVAILABLE"))
         assert s.named("Submit")[0].request.WhichOneof("ttl") is None
 
 
 def a_submit_has_a_deadline():
-    with Script() as s, Client("submit", s.address, timeout_ms=300) as c:
-        s.fail["Submit"] = ["hang"]
+    with Script(Submit=["hang"]) as s, Client("submit", s.address, timeout_ms=300) as c:
         c.end(1, 3)
         equal(c.value("status"), "DEADLINE_EXCEEDED")  # the server may say so first, and in its words
         assert c.lines("error")[0].startswith(f"Submit at {s.address}: DEADLINE_EXCEEDED"), c.lines("error")
