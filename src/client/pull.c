@@ -130,8 +130,8 @@ static int pull(struct hb_consumer *c, struct settling *out, struct hb_rpc_error
     request.consumer_id = c->id;
     request.timeout_ms = c->options.pull_timeout_ms;
     mono_t until = peer_now() + c->options.pull_timeout_ms * MONO_MS + PULL_GRACE;
-    int status = unary_call(c->peer, "Pull", &request.base, &harbinger_rpc__pull_response__descriptor,
-                            until, &out->answer, e);
+    int status = unary_call(c->peer, "Pull", &request.base,
+                            &harbinger_rpc__pull_response__descriptor, until, &out->answer, e);
     if (status != HB_RPC_OK)
         return status;
     out->connection = peer_connections(c->peer);

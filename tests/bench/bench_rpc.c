@@ -2,15 +2,17 @@
  * bench-rpc KIND SERVER COUNT [BYTES]: how fast COUNT messages go through a server, from 4 producers
  * to 4 consumers that hold one message at a time, each a process of its own.
  *
- *   unary   Submit, then Pull and Ack                        SERVER is HOST:PORT
+ *   unary   Submit, then Pull, and Ack with the next Pull in one write: what the C consumer does
+ *           (SERVER is HOST:PORT)
  *   stream  SubmitStream, then Work with credit 1
  *   redis   LPUSH, then BLMOVE to a list of what is in work, and LREM
- *   redis_pipelined   the same with 1,000 LPUSH on the way, and LREM with the next BLMOVE in one
- *           write: what a stream does here
+ *   redis_together    the same with LREM and the next BLMOVE in one write: what unary does here
+ *   redis_pipelined   the same with 1,000 LPUSH on the way, and LREM with the next BLMOVE: what a
+ *           stream does here
  *   rabbit  publish without confirms, transient, then consume with prefetch 1 and ack (a URI)
  *
  * Prints one line of JSON: seconds from the first submission to the last settlement, and the CPU
- * time of all clients per message.
+ * time of all producers and of all consumers per message.
  */
 #include <amqp_tcp_socket.h>
 #include <err.h>
@@ -275,6 +277,7 @@ static const struct kind {
     {"unary", produce_unary, consume_unary},
     {"stream", produce_stream, consume_stream},
     {"redis", produce_redis, consume_redis},
+    {"redis_together", produce_redis, consume_redis_pipelined},
     {"redis_pipelined", produce_redis_pipelined, consume_redis_pipelined},
     {"rabbit", produce_rabbit, consume_rabbit},
 };
@@ -310,23 +313,23 @@ static pid_t start(const struct kind *k, const struct load *l, int number)
     _exit(0);
 }
 
-static double client_cpu_us(void)
+static double cpu_us(const struct rusage *r)
 {
-    struct rusage r;
-    getrusage(RUSAGE_CHILDREN, &r);
-    return (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1e6 +
-           (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec);
+    return (double)(r->ru_utime.tv_sec + r->ru_stime.tv_sec) * 1e6 +
+           (double)(r->ru_utime.tv_usec + r->ru_stime.tv_usec);
 }
 
-/* Ends all children; false when one had failed. */
-static bool reap(const pid_t *pids)
+/* Ends all children, and sums their CPU time; false when one had failed. */
+static bool reap(const pid_t *pids, double *producers_us, double *consumers_us)
 {
     bool ok = true;
     for (int i = PRODUCERS; i < PRODUCERS + CONSUMERS; i++)
         kill(pids[i], SIGKILL);
     for (int i = 0; i < PRODUCERS + CONSUMERS; i++) {
-        int status;
-        waitpid(pids[i], &status, 0);
+        int status = 1;
+        struct rusage r = {0};
+        wait4(pids[i], &status, 0, &r);
+        *(i < PRODUCERS ? producers_us : consumers_us) += cpu_us(&r);
         ok = ok && (WIFSIGNALED(status) ? i >= PRODUCERS : WEXITSTATUS(status) == 0);
     }
     return ok;
@@ -335,7 +338,7 @@ static bool reap(const pid_t *pids)
 int main(int argc, char **argv)
 {
     if (argc < 4)
-        errx(2, "usage: bench-rpc unary|stream|redis|redis_pipelined|rabbit SERVER COUNT [BYTES]");
+        errx(2, "usage: bench-rpc KIND SERVER COUNT [BYTES]");
     const struct kind *k = find(argv[1]);
     struct load l = {.server = argv[2],
                      .count = strtoull(argv[3], NULL, 10) / PRODUCERS * PRODUCERS,
@@ -355,12 +358,15 @@ int main(int argc, char **argv)
     atomic_store(&l.shared->go, true);
     while (atomic_load(&l.shared->ended_at) == 0 && now_ns() < limit)
         nap();
-    bool ok = reap(pids) && atomic_load(&l.shared->ended_at) != 0;
+    double producers_us = 0, consumers_us = 0;
+    bool ok = reap(pids, &producers_us, &consumers_us) && atomic_load(&l.shared->ended_at) != 0;
     if (!ok)
         errx(1, "%s: %" PRIu64 " of %" PRIu64 " messages were settled", k->name,
              (uint64_t)atomic_load(&l.shared->done), l.count);
-    printf("{\"messages\": %" PRIu64 ", \"seconds\": %.6f, \"client_us\": %.2f}\n", l.count,
-           (double)(atomic_load(&l.shared->ended_at) - started_at) / 1e9,
-           client_cpu_us() / (double)l.count);
+    double n = (double)l.count;
+    printf("{\"messages\": %" PRIu64 ", \"seconds\": %.6f, \"producers_us\": %.2f, "
+           "\"consumers_us\": %.2f}\n",
+           l.count, (double)(atomic_load(&l.shared->ended_at) - started_at) / 1e9, producers_us / n,
+           consumers_us / n);
     return 0;
 }

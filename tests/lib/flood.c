@@ -392,9 +392,9 @@ static bool option(struct options *o, const char *arg)
     const struct {
         const char *name;
         uint64_t *value;
-    } known[] = {{"workers=", &o->workers}, {"prefetch=", &o->prefetch}, {"publish=", &o->publish},
-                 {"only=", &o->only},       {"rate=", &o->rate},         {"window=", &o->window},
-                 {"limit=", &o->limit},     {"bytes=", &o->bytes},       {"types=", &o->types},
+    } known[] = {{"workers=", &o->workers},  {"prefetch=", &o->prefetch}, {"publish=", &o->publish},
+                 {"only=", &o->only},        {"rate=", &o->rate},         {"window=", &o->window},
+                 {"limit=", &o->limit},      {"bytes=", &o->bytes},       {"types=", &o->types},
                  {"cpu=", &o->cpu[o->n_cpu]}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         size_t n = strlen(known[i].name);
@@ -431,7 +431,8 @@ int main(int argc, char **argv)
         o.count = strtoull(argv[5], NULL, 10);
     }
     if (!good || !valid(&o)) {
-        fprintf(stderr, "usage: flood PUBLISH-URI INTAKE CONSUME-URI WORK COUNT [NAME=NUMBER]...\n");
+        fprintf(stderr,
+                "usage: flood PUBLISH-URI INTAKE CONSUME-URI WORK COUNT [NAME=NUMBER]...\n");
         return 2;
     }
     run(&o);
