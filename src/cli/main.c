@@ -1,6 +1,7 @@
-/* harbinger: asks a running Harbinger over gRPC. Command line, environment, exit code. */
+/* harbinger: asks a running Harbinger over gRPC; what works on files is in local.c. Command line, environment, exit code. */
 #include "base/num.h"
 #include "cli/cli.h"
+#include "cli/local.h"
 
 #include <harbinger/version.h>
 
@@ -50,7 +51,9 @@ static void print_commands(FILE *f)
 {
     fputs("usage: harbinger [OPTION]... COMMAND\n\n", f);
     for (const struct cli_command *c = cli_commands; c->name != NULL; c++)
-        fprintf(f, "  %-12s %s\n", c->name, c->help);
+        fprintf(f, "  %-15s %s\n", c->name, c->help);
+    fputs("\nOn files, without a running Harbinger:\n\n", f);
+    local_print_commands(f);
 }
 
 static void print_options(unsigned bits)
@@ -292,6 +295,9 @@ static int run(struct cli *c)
 
 int main(int argc, char **argv)
 {
+    int local = local_main(argc, argv);
+    if (local >= 0)
+        return local;
     struct line l = {.cli.client = {
                          .address = from_environment("HARBINGER_CONNECT", DEFAULT_ADDRESS),
                          .token_file = from_environment("HARBINGER_TOKEN_FILE", NULL),
