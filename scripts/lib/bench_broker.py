@@ -6,17 +6,15 @@ result of each number is the median of the rounds, the spread is the lowest and 
 and of all producers and all consumers together.
 """
 import json
-import pathlib
 import shutil
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/lib"))
-import harness  # noqa: E402
-import rpc  # noqa: E402
+from measure import broker_pid, cpu_us, median_ratio, say, spread  # first: it finds what the tests share
+import harness
+import rpc
 
 AS_JSON = "--json" in sys.argv[1:]
 ROUNDS = 5
@@ -30,18 +28,6 @@ Harbinger's unary consumer sends Ack with the next Pull in one write; producers 
 Redis waits for LREM's answer, then asks BLMOVE; "LREM with BLMOVE" sends both in one write, as the consumer above does.
 Streams and "Redis, pipelined" have up to 1,000 submissions on the way, and settle with the next delivery."""
 CLIENT = harness.BUILD / "tests/bench/bench-rpc"
-
-
-def say(text):
-    print("bench:", text, file=sys.stderr, flush=True)
-
-
-def cpu_us(pid):
-    """CPU time that a process has used, all its threads."""
-    total = 0
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        total += int((task / "schedstat").read_text(encoding="ascii").split()[0])
-    return total / 1000
 
 
 class Redis:
@@ -77,12 +63,11 @@ def measure(kind, server, pid):
 
 
 def main():
-    broker_pid = int((pathlib.Path(harness.NODE_DIR) / "broker.pid").read_text(encoding="ascii"))
     redis, rounds = Redis(), {kind: [] for kind in COUNTS}
     try:
         with rpc.Server() as server:
             servers = {"stream": (server.address, server.process.pid), "unary": (server.address, server.process.pid),
-                       "redis": (f"127.0.0.1:{redis.port}", redis.process.pid), "rabbit": (harness.AMQP, broker_pid)}
+                       "redis": (f"127.0.0.1:{redis.port}", redis.process.pid), "rabbit": (harness.AMQP, broker_pid())}
             servers["redis_pipelined"] = servers["redis_together"] = servers["redis"]
             for number in range(ROUNDS):
                 for kind in list(COUNTS)[number % len(COUNTS):] + list(COUNTS)[:number % len(COUNTS)]:
@@ -93,21 +78,17 @@ def main():
     report(rounds)
 
 
-def ratio(runs, peers):
-    """The median of the rounds' own ratios: what disturbs a round disturbs both."""
-    return statistics.median(run["per_s"] / peer["per_s"] for run, peer in zip(runs, peers))
-
-
 def report(rounds):
     result = {}
     print(f"{'submit, pull and ack':24}{'messages/s':>11}{'low':>8}{'high':>8}{'server us':>11}{'producers':>11}"
           f"{'consumers':>11}{'to Redis':>10}{'one write':>11}")
     for kind, runs in rounds.items():
         rates = [run["per_s"] for run in runs]
-        row = {"per_s": statistics.median(rates), "low": min(rates), "high": max(rates),
-               "to_redis": ratio(runs, rounds["redis"]), "to_redis_together": ratio(runs, rounds["redis_together"])}
+        row = dict(zip(("per_s", "low", "high"), spread(rates)))
+        for peer in ("redis", "redis_together"):
+            row["to_" + peer] = median_ratio(rates, [run["per_s"] for run in rounds[peer]])
         for part in ("server_us", "producers_us", "consumers_us"):
-            row[part] = statistics.median(run[part] for run in runs)
+            row[part] = spread([run[part] for run in runs])[0]
         result[kind] = {name: round(value, 3) for name, value in row.items()}
         print(f"{NAMES[kind]:24}{row['per_s']:11,.0f}{row['low']:8,.0f}{row['high']:8,.0f}{row['server_us']:11.1f}"
               f"{row['producers_us']:11.1f}{row['consumers_us']:11.1f}{row['to_redis']:10.2f}"

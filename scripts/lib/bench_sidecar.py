@@ -5,15 +5,13 @@ to the work queue) right beside the sidecar (publish to the intake), with the sa
 each number is the median of the rounds; the spread is the lowest and the highest.
 """
 import json
-import pathlib
-import statistics
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/lib"))
-import harness  # noqa: E402
-from load import Load  # noqa: E402
-from oracle import INTAKE, REPORTS, WORK  # noqa: E402
+from measure import broker_pid, cpu_us, say, spread  # first: it finds what the tests share
+import harness
+from load import Load
+from oracle import INTAKE, REPORTS, WORK
 
 AS_JSON = "--json" in sys.argv[1:]
 ROUNDS = 5
@@ -21,22 +19,6 @@ KEYS = 64
 BACKLOG, STARTING = 60000, 10000
 FAST_RATE, FAST_S = 2000, 6
 LIVE_RATE, LIVE_S = 500, 6
-
-
-def say(text):
-    print("bench:", text, file=sys.stderr, flush=True)
-
-
-def cpu_us(pid):
-    """CPU time that a process has used, all its threads."""
-    total = 0
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        total += int((task / "schedstat").read_text(encoding="ascii").split()[0])
-    return total / 1000
-
-
-def broker_pid():
-    return int((pathlib.Path(harness.NODE_DIR) / "broker.pid").read_text(encoding="ascii"))
 
 
 def teach(channel):
@@ -111,8 +93,7 @@ def main():
     out = sys.stderr if AS_JSON else sys.stdout
     print(f"{'':<38}{'median':>12}{'lowest':>12}{'highest':>12}", file=out)
     for name in rounds[0]:
-        values = [one[name] for one in rounds]
-        middle, low, high = (round(v, 3) for v in (statistics.median(values), min(values), max(values)))
+        middle, low, high = spread([one[name] for one in rounds])
         results[name], results[name + "_spread"] = middle, [low, high]
         print(f"{name:<38}{middle:>12,}{low:>12,}{high:>12,}", file=out)
     if AS_JSON:

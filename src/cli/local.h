@@ -34,7 +34,8 @@ struct local_command {
 /* What the words of the command line say. */
 struct local {
     const struct local_command *command;
-    const char *values[LOCAL_OPTIONS_MAX]; /* by row; NULL: not given; "" where it has no argument */
+    const char
+        *values[LOCAL_OPTIONS_MAX]; /* by row; NULL: not given; "" where it has no argument */
     char **operands;
     int n_operands;
 };

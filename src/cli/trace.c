@@ -84,8 +84,8 @@ static int check_given(const struct local *l, bool wrong, const char *option, co
 
 static int check_options(const struct local *l, const char *format)
 {
-    static const char *const tables[] = {"arrival", "end",  "cost",
-                                         "duration", "unit", "duration-unit", "separator"};
+    static const char *const tables[] = {"arrival", "end",           "cost",     "duration",
+                                         "unit",    "duration-unit", "separator"};
     static const char *const all[] = {"key", "producer", "size", "strict"};
     bool native = strcmp(format, "trace") == 0, swf = strcmp(format, "swf") == 0;
     int code = check_given(l, !swf, "serial", format);

@@ -9,21 +9,21 @@
 #include <jansson.h>
 
 /* The rows of the options that cli_trace_load reads. */
-#define TRACE_LOAD_OPTIONS                                                                    \
-    {"format", "NAME", "trace (default), swf, azure, huawei, results or csv"},                \
-        {"key", "FIELD[,FIELD]", "what makes the key [by format]"},                           \
-        {"producer", "FIELD[,FIELD]", "what names the producer [by format]"},                 \
-        {"size", "FIELD", "a number known at arrival [by format]"},                           \
-        {"serial", NULL, "SWF: only jobs that ran on one processor"},                         \
-        {"arrival", "COLUMN", "tables: when a job arrived [by format]"},                      \
-        {"end", "COLUMN", "tables: when it ended; it arrived at end - cost"},                 \
-        {"cost", "COLUMN", "tables: what is taken off the end [the duration]"},               \
-        {"duration", "COLUMN", "tables: how long it took [by format]"},                       \
-        {"unit", "UNIT", "tables: ns, us, ms or s, of all times [by format]"},                \
-        {"duration-unit", "UNIT", "tables: of duration and cost, if another one"},            \
-        {"separator", "CHARACTER", "tables: between fields; tab is written 'tab' [,]"},       \
-    {                                                                                         \
-        "strict", NULL, "the first bad row ends it"                                           \
+#define TRACE_LOAD_OPTIONS                                                              \
+    {"format", "NAME", "trace (default), swf, azure, huawei, results or csv"},          \
+        {"key", "FIELD[,FIELD]", "what makes the key [by format]"},                     \
+        {"producer", "FIELD[,FIELD]", "what names the producer [by format]"},           \
+        {"size", "FIELD", "a number known at arrival [by format]"},                     \
+        {"serial", NULL, "SWF: only jobs that ran on one processor"},                   \
+        {"arrival", "COLUMN", "tables: when a job arrived [by format]"},                \
+        {"end", "COLUMN", "tables: when it ended; it arrived at end - cost"},           \
+        {"cost", "COLUMN", "tables: what is taken off the end [the duration]"},         \
+        {"duration", "COLUMN", "tables: how long it took [by format]"},                 \
+        {"unit", "UNIT", "tables: ns, us, ms or s, of all times [by format]"},          \
+        {"duration-unit", "UNIT", "tables: of duration and cost, if another one"},      \
+        {"separator", "CHARACTER", "tables: between fields; tab is written 'tab' [,]"}, \
+    {                                                                                   \
+        "strict", NULL, "the first bad row ends it"                                     \
     }
 
 /*

@@ -36,7 +36,7 @@ struct convert_options {
     char separator;
     const char *arrival, *end, *cost, *duration;
     const char *done; /* column; rows that do not say 1 there are left out. NULL: none */
-    enum convert_unit arrival_unit; /* of `arrival` and `end` */
+    enum convert_unit arrival_unit;  /* of `arrival` and `end` */
     enum convert_unit duration_unit; /* of `duration` and `cost` */
 };
 

@@ -11,12 +11,11 @@ static const struct text fields[N_FIELDS] = {
     {                    \
         s, sizeof(s) - 1 \
     }
-    FIELD("job"),       FIELD("submit"),         FIELD("wait"),
-    FIELD("run"),       FIELD("processors"),     FIELD("cpu"),
-    FIELD("memory"),    FIELD("req_processors"), FIELD("req_time"),
-    FIELD("req_memory"), FIELD("status"),        FIELD("user"),
-    FIELD("group"),     FIELD("executable"),     FIELD("queue"),
-    FIELD("partition"), FIELD("previous"),       FIELD("think"),
+    FIELD("job"),        FIELD("submit"),     FIELD("wait"),   FIELD("run"),
+    FIELD("processors"), FIELD("cpu"),        FIELD("memory"), FIELD("req_processors"),
+    FIELD("req_time"),   FIELD("req_memory"), FIELD("status"), FIELD("user"),
+    FIELD("group"),      FIELD("executable"), FIELD("queue"),  FIELD("partition"),
+    FIELD("previous"),   FIELD("think"),
 #undef FIELD
 };
 

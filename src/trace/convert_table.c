@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const double us_per[] = {[CONVERT_NS] = 1e-3, [CONVERT_US] = 1, [CONVERT_MS] = 1e3,
-                                [CONVERT_S] = 1e6};
+static const double us_per[] = {
+    [CONVERT_NS] = 1e-3, [CONVERT_US] = 1, [CONVERT_MS] = 1e3, [CONVERT_S] = 1e6};
 
 struct header {
     struct buf bytes; /* the names, one after the other */
@@ -58,13 +58,11 @@ static int no_such_column(struct conversion *c, const struct header *h, struct t
         n += (size_t)snprintf(all + n, sizeof all - n, "%s%.*s", i > 0 ? ", " : "",
                               (int)h->names[i].n, h->names[i].p);
     return err_set(c->e, ERR_INVALID, "%s:1: there is no column '%.*s'; the header has: %s%s",
-                   input_name(c->lines.in), (int)name.n, name.p, all,
-                   n >= sizeof all ? "..." : "");
+                   input_name(c->lines.in), (int)name.n, name.p, all, n >= sizeof all ? "..." : "");
 }
 
 /* The columns that a list names; none for NULL. */
-static int find(struct conversion *c, const struct header *h, const char *list,
-                struct columns *out)
+static int find(struct conversion *c, const struct header *h, const char *list, struct columns *out)
 {
     out->n = 0;
     while (list != NULL && *list != '\0') {

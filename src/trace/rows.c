@@ -77,8 +77,7 @@ static void explain(char *out, size_t size, enum row_reason reason, const struct
              p->value.p != NULL ? "'" : "", p->what != NULL ? ": " : "", reasons[reason].text);
 }
 
-int rows_skip(struct rows *r, enum row_reason reason, const struct row_place *place,
-              struct err *e)
+int rows_skip(struct rows *r, enum row_reason reason, const struct row_place *place, struct err *e)
 {
     char text[400];
     r->skipped[reason]++;

@@ -13,16 +13,16 @@
 #include <stdint.h>
 
 /* name, whether such a row is bad (a rule leaves the others out), words */
-#define ROW_MAP(X)                                            \
-    X(NEVER_RAN, false, "never ran")                          \
-    X(PARALLEL, false, "not known to be serial")              \
-    X(NOT_DONE, false, "not done")                            \
-    X(FIELDS, true, "too few fields")                         \
-    X(QUOTE, true, "a quoted field that does not end")        \
-    X(NUMBER, true, "not a number")                           \
-    X(NEGATIVE, true, "negative")                             \
-    X(RANGE, true, "out of range")                            \
-    X(NO_KEY, true, "no key")                                 \
+#define ROW_MAP(X)                                     \
+    X(NEVER_RAN, false, "never ran")                   \
+    X(PARALLEL, false, "not known to be serial")       \
+    X(NOT_DONE, false, "not done")                     \
+    X(FIELDS, true, "too few fields")                  \
+    X(QUOTE, true, "a quoted field that does not end") \
+    X(NUMBER, true, "not a number")                    \
+    X(NEGATIVE, true, "negative")                      \
+    X(RANGE, true, "out of range")                     \
+    X(NO_KEY, true, "no key")                          \
     X(CONTROL, true, "a control character in a key or producer")
 
 enum row_reason {
@@ -34,9 +34,9 @@ enum row_reason {
 
 struct rows {
     /* Set by the caller. */
-    bool strict; /* the first bad row is an error */
+    bool strict;                               /* the first bad row is an error */
     void (*tell)(void *ctx, const char *text); /* "FILE:LINE: why", of each of the first bad rows */
-    void (*progress)(void *ctx, uint64_t n); /* every 65536 rows; NULL: never */
+    void (*progress)(void *ctx, uint64_t n);   /* every 65536 rows; NULL: never */
     void *ctx;
 
     uint64_t taken, skipped[ROW_N_REASONS];

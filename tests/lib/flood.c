@@ -12,6 +12,7 @@
  *   limit=1000   messages at a time that no worker has acked
  *   bytes=256    of a body
  *   types=1      different headers job_type
+ *   priorities=0 different priorities; 0: none is set
  *   cpu=PID      also measures that process (up to 4)
  *
  * Prints one line of JSON. Each message must come out: `again` counts those that came more than
@@ -43,7 +44,7 @@ enum { MAX_CPU = 4, MAX_WORKERS = 256, IDLE_S = 60 };
 
 struct options {
     const char *publish_uri, *intake, *consume_uri, *work;
-    uint64_t count, workers, prefetch, publish, only, rate, window, limit, bytes, types;
+    uint64_t count, workers, prefetch, publish, only, rate, window, limit, bytes, types, priorities;
     uint64_t cpu[MAX_CPU];
     unsigned n_cpu;
 };
@@ -240,6 +241,10 @@ static void publish_one(amqp_connection_state_t c, const struct options *o, uint
     amqp_basic_properties_t p = {._flags = AMQP_BASIC_HEADERS_FLAG | AMQP_BASIC_DELIVERY_MODE_FLAG,
                                  .delivery_mode = 2,
                                  .headers = {1, &header}};
+    if (o->priorities > 0) {
+        p._flags |= AMQP_BASIC_PRIORITY_FLAG;
+        p.priority = (uint8_t)(n % o->priorities);
+    }
     struct stamp stamp = {n, now_ns()};
     memcpy(body, &stamp, sizeof stamp);
     int r = amqp_basic_publish(c, 1, amqp_empty_bytes, amqp_cstring_bytes(o->intake), 0, 0, &p,
@@ -392,9 +397,11 @@ static bool option(struct options *o, const char *arg)
     const struct {
         const char *name;
         uint64_t *value;
-    } known[] = {{"workers=", &o->workers},  {"prefetch=", &o->prefetch}, {"publish=", &o->publish},
-                 {"only=", &o->only},        {"rate=", &o->rate},         {"window=", &o->window},
-                 {"limit=", &o->limit},      {"bytes=", &o->bytes},       {"types=", &o->types},
+    } known[] = {{"workers=", &o->workers},  {"prefetch=", &o->prefetch},
+                 {"publish=", &o->publish},  {"only=", &o->only},
+                 {"rate=", &o->rate},        {"window=", &o->window},
+                 {"limit=", &o->limit},      {"bytes=", &o->bytes},
+                 {"types=", &o->types},      {"priorities=", &o->priorities},
                  {"cpu=", &o->cpu[o->n_cpu]}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         size_t n = strlen(known[i].name);

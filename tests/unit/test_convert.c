@@ -88,8 +88,9 @@ START_TEST(swf_is_sorted_and_begins_at_0)
 {
     char log[1000];
     struct convert_options o = options("swf");
-    snprintf(log, sizeof log, "; Version: 2.2\n;\n\n%s%s%s", swf_line("100", "7", "1", "1", "3", "2"),
-             swf_line("50", "1.5", "16", "0", "4", "2"), swf_line("100", "8", "1", "1", "3", "-1"));
+    snprintf(log, sizeof log, "; Version: 2.2\n;\n\n%s%s%s",
+             swf_line("100", "7", "1", "1", "3", "2"), swf_line("50", "1.5", "16", "0", "4", "2"),
+             swf_line("100", "8", "1", "1", "3", "-1"));
     expect(&o, log, "0 1500000 4/2 - -\n50000000 7000000 3/2 - -\n50000000 8000000 3/-1 - -\n");
     ck_assert_uint_eq(rows.taken, 3);
     trace_set_fini(&set);
@@ -211,8 +212,7 @@ START_TEST(results_are_read_back)
         "1\tpartners\tdeliver_webhook\t0\t40\t900123999789\t1\t1\t1\t2\t0\t0\n"
         "2\tcatalog\tresize_image\t4\t17\t900124456789\t1\t1\t1\t1\t17.25\t1\n";
     struct convert_options o = options("results");
-    expect(&o, log,
-           "0 36750 send_order_email checkout -\n1000 17250 resize_image catalog -\n");
+    expect(&o, log, "0 36750 send_order_email checkout -\n1000 17250 resize_image catalog -\n");
     ck_assert_uint_eq(rows.skipped[ROW_NOT_DONE], 1);
     trace_set_fini(&set);
 }
@@ -222,7 +222,8 @@ END_TEST
 START_TEST(csv_has_named_columns)
 {
     struct convert_options o = options("csv");
-    expect(&o, "\xef\xbb\xbfkey,arrival,duration\n\"a \"\"b\"\"\",1,0.5\n", "0 500000 a \"b\" - -\n");
+    expect(&o, "\xef\xbb\xbfkey,arrival,duration\n\"a \"\"b\"\"\",1,0.5\n",
+           "0 500000 a \"b\" - -\n");
     trace_set_fini(&set);
     o = options("csv");
     o.key = "queue,task";
@@ -284,8 +285,7 @@ START_TEST(what_is_no_table_is_an_error)
 {
     struct convert_options o = options("csv");
     expect_error(&o, "", "log: empty, without a header row");
-    expect_error(&o, "a,b\n1,2\n",
-                 "log:1: there is no column 'key'; the header has: a, b");
+    expect_error(&o, "a,b\n1,2\n", "log:1: there is no column 'key'; the header has: a, b");
     expect_error(&o, "\"key,arrival\n", "log:1: a quoted field that does not end");
     static const char binary[] = "key,arrival,duration\na,1,\0";
     ck_assert_int_eq(convert(&o, binary, sizeof binary - 1), ERR_INVALID);
