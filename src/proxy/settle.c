@@ -1,0 +1,144 @@
+/* How deliveries end. */
+#include "proxy/chan.h"
+
+#include "base/err.h"
+#include "proxy/frames.h"
+
+#define NOT_KNOWN (-1.0)
+
+/*
+ * The time from delivery to ack is the job's duration only where nothing else was at the worker that
+ * it could have waited for: a window of one, or one that the operator's clamp has brought down to
+ * what a worker does at once. An ack right after the delivery came before the work.
+ */
+static double duration_of(const struct chan *ch, const struct tag *tag)
+{
+    struct world *w = ch->session->world;
+    mono_t took = w->now - tag->at;
+    uint32_t clamp = w->options.max_window > 0 ? w->options.max_window : 1;
+    if (tag->consumer == NULL ||
+        (chan_consumer_window(tag->consumer) > clamp && chan_window(ch) > clamp)) {
+        w->stats.wide_acks++;
+        return NOT_KNOWN;
+    }
+    if (took < w->options.early_ack) {
+        w->stats.early_acks++;
+        return NOT_KNOWN;
+    }
+    w->stats.timed++;
+    return mono_to_ms(took);
+}
+
+/* The worker's place is free again. */
+static void make_way(struct chan *ch, struct proxy_consumer *c)
+{
+    if (c == NULL)
+        return;
+    ch->counted--;
+    c->unsettled--;
+    if (c->over)
+        chan_consumer_release(c);
+    else
+        chan_consumer_wake(c);
+    chan_wake(ch);
+}
+
+static void settle_now(struct chan *ch, const struct barrier_held *h)
+{
+    struct world *w = ch->session->world;
+    w->used = true;
+    w->stats.settled[h->settlement.outcome]++;
+    if (w->station.settle(w->station.ctx, &h->settlement) != HB_BROKER_OK)
+        w->stats.stale++;
+    w->stats.in_flight--;
+    ch->session->in_flight--;
+    make_way(ch, h->consumer);
+}
+
+static struct barrier_held held_of(const struct chan *ch, const struct tag *tag,
+                                   enum proxy_outcome outcome)
+{
+    return (struct barrier_held){
+        .settlement = {.consumer = tag->consumer != NULL ? tag->consumer->number : ch->get_number,
+                       .id = tag->id,
+                       .token = tag->token,
+                       .outcome = outcome,
+                       .duration_ms = outcome == PROXY_ACK ? duration_of(ch, tag) : NOT_KNOWN},
+        .consumer = tag->consumer,
+    };
+}
+
+/* What the job has published counts only for those that are done. */
+static bool must_wait(const struct chan *ch, enum proxy_outcome outcome)
+{
+    return (outcome == PROXY_ACK || outcome == PROXY_DISCARD) && barrier_holds(&ch->barrier) &&
+           !ch->session->world->options.no_barrier;
+}
+
+int chan_settle(struct chan *ch, struct tag *tag, enum proxy_outcome outcome)
+{
+    if (tag->kind == TAG_UPSTREAM) {
+        struct proxy_consumer *c = tag->consumer;
+        tags_remove(&ch->tags, tag);
+        make_way(ch, c);
+        return 0;
+    }
+    struct barrier_held h = held_of(ch, tag, outcome);
+    if (!must_wait(ch, outcome)) {
+        tags_remove(&ch->tags, tag);
+        settle_now(ch, &h);
+        return 0;
+    }
+    int r = barrier_hold(&ch->barrier, &h);
+    if (r < 0)
+        return r;
+    ch->session->world->stats.barriers++;
+    tags_remove(&ch->tags, tag);
+    return chan_barrier_step(ch);
+}
+
+/* Put-backs newest first, so that each finds its old place; else oldest first, so that they keep
+ * their order. */
+void chan_settle_all(struct chan *ch, enum proxy_outcome outcome)
+{
+    struct tag *tag;
+    while ((tag = outcome == PROXY_PUT_BACK ? tags_newest(&ch->tags) : tags_oldest(&ch->tags)) !=
+           NULL) {
+        struct barrier_held h = held_of(ch, tag, outcome);
+        bool ours = tag->kind == TAG_OURS;
+        tags_remove(&ch->tags, tag);
+        if (ours)
+            settle_now(ch, &h);
+        else
+            make_way(ch, h.consumer);
+    }
+}
+
+int chan_barrier_step(struct chan *ch)
+{
+    struct session *s = ch->session;
+    struct barrier_held h;
+    while (barrier_next(&ch->barrier, &h))
+        settle_now(ch, &h);
+    if (ch->state != CHAN_OPEN || session_state(s) != SESSION_OPEN ||
+        !barrier_wants_flow(&ch->barrier) || content_is_under_way(&ch->content[SIDE_CLIENT]))
+        return 0;
+    session_touch(s);
+    int r = frames_put_flow(&s->out[SIDE_UPSTREAM].bytes, ch->number);
+    if (r == 0)
+        barrier_flow_sent(&ch->barrier);
+    return r;
+}
+
+void chan_barrier_end(struct chan *ch, bool arrived)
+{
+    struct barrier_held h;
+    barrier_open(&ch->barrier);
+    while (barrier_next(&ch->barrier, &h)) {
+        if (!arrived) {
+            h.settlement.outcome = PROXY_FAIL;
+            h.settlement.duration_ms = NOT_KNOWN;
+        }
+        settle_now(ch, &h);
+    }
+}
