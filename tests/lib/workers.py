@@ -22,9 +22,12 @@ class Workers:
 
     def __init__(self, address, count=2, **options):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="harbinger-workers."))
-        words = [f"{name}={value}" for name, value in options.items()]
-        self.command = [str(harness.BUILD / "tests/lib/worker"), address, *words]
+        self.command = self.command_for(address, **options)
         self.processes = [self._start(number) for number in range(count)]
+
+    @staticmethod
+    def command_for(address, **options):
+        return [str(harness.BUILD / "tests/lib/worker"), address, *(f"{name}={value}" for name, value in options.items())]
 
     def _start(self, number):
         with open(self.dir / str(number), "ab") as log:
@@ -67,6 +70,14 @@ class Workers:
         self.kill()
         shutil.rmtree(self.dir, ignore_errors=True)
 
+
+class AmqpWorkers(Workers):
+    """The same on AMQP (tests/lib/amqp_worker.py): `address` is a URI."""
+
+    @staticmethod
+    def command_for(address, queue=oracle.WORK, prefetch=1, handle_ms=0):  # pylint: disable=arguments-differ
+        script = pathlib.Path(__file__).with_name("amqp_worker.py")
+        return ["/usr/bin/python3", str(script), address, queue, str(prefetch), str(handle_ms)]
 
 
 def _unsettled():
