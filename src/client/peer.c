@@ -421,13 +421,33 @@ void peer_sleep(const struct peer *p, mono_t for_ns)
 
 /* ---- calls ---- */
 
-static nghttp2_nv field(const char *name, const char *value)
+/* `name` lives for ever; `value` is copied. */
+static inline nghttp2_nv field(const char *name, const char *value)
 {
     union {
         const char *text;
         uint8_t *bytes;
-    } n = {.text = name}, v = {.text = value}; /* nghttp2 copies them */
-    return (nghttp2_nv){n.bytes, v.bytes, strlen(name), strlen(value), NGHTTP2_NV_FLAG_NONE};
+    } n = {.text = name}, v = {.text = value}; /* nghttp2 does not write to them */
+    return (nghttp2_nv){n.bytes, v.bytes, strlen(name), strlen(value),
+                        NGHTTP2_NV_FLAG_NO_COPY_NAME};
+}
+
+static inline nghttp2_nv constant(const char *name, const char *value)
+{
+    nghttp2_nv nv = field(name, value);
+    nv.flags |= NGHTTP2_NV_FLAG_NO_COPY_VALUE;
+    return nv;
+}
+
+/* "Submit" is one of the broker's; a path is itself. */
+static void put_path(char *out, size_t size, const char *method)
+{
+    size_t n = strlen(method), n_service = method[0] == '/' ? 0 : sizeof SERVICE - 1;
+    if (n > size - 1 - n_service)
+        n = size - 1 - n_service;
+    memcpy(out, SERVICE, n_service);
+    memcpy(out + n_service, method, n);
+    out[n_service + n] = '\0';
 }
 
 /* "Bearer ..." from the first line of the token file; "" when none is configured. */
@@ -454,15 +474,15 @@ static int submit_stream(struct call *c, mono_t until, const char *bearer)
 {
     struct peer *p = c->peer;
     char path[128], timeout[12];
-    snprintf(path, sizeof path, "%s%s", c->method[0] == '/' ? "" : SERVICE, c->method);
+    put_path(path, sizeof path, c->method);
     nghttp2_nv fields[9] = {
-        field(":method", "POST"),
-        field(":scheme", p->wire.ssl != NULL ? "https" : "http"),
+        constant(":method", "POST"),
+        constant(":scheme", p->wire.ssl != NULL ? "https" : "http"),
         field(":path", path),
-        field(":authority", p->options.address),
-        field("te", "trailers"),
-        field("content-type", "application/grpc"),
-        field("user-agent", "harbinger-c"),
+        constant(":authority", p->options.address),
+        constant("te", "trailers"),
+        constant("content-type", "application/grpc"),
+        constant("user-agent", "harbinger-c"),
     };
     size_t n = 7;
     if (until != MONO_NEVER) {
@@ -505,17 +525,15 @@ int call_start(struct call *c, struct peer *p, const char *method, mono_t until,
 void call_send(struct call *c, const ProtobufCMessage *m)
 {
     size_t n = protobuf_c_message_get_packed_size(m);
-    uint8_t prefix[GRPC_PREFIX];
     if (c->ended || c->stream_id == 0)
         return;
-    uint8_t *bytes = malloc(n > 0 ? n : 1);
-    grpc_put_prefix(prefix, (uint32_t)n);
-    if (bytes != NULL)
-        protobuf_c_message_pack(m, bytes);
-    if (bytes == NULL || n > UINT32_MAX || buf_append(&c->out, prefix, sizeof prefix) < 0 ||
-        buf_append(&c->out, bytes, n) < 0)
+    uint8_t *at = n <= UINT32_MAX ? (uint8_t *)buf_extend(&c->out, GRPC_PREFIX + n) : NULL;
+    if (at != NULL) {
+        grpc_put_prefix(at, (uint32_t)n);
+        protobuf_c_message_pack(m, at + GRPC_PREFIX);
+    } else {
         end_call(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-    free(bytes);
+    }
     nghttp2_session_resume_data(c->peer->session, c->stream_id);
 }
 
@@ -564,7 +582,7 @@ enum call_event call_wait(struct call *c, mono_t until, struct text *message)
             return CALL_ENDED;
         if (turn(c->peer, until))
             return next_message(c, message) ? CALL_MESSAGE : CALL_WOKEN;
-        if (until != MONO_NEVER && peer_now() >= until && !c->ended)
+        if (!c->ended && until != MONO_NEVER && peer_now() >= until)
             return next_message(c, message) ? CALL_MESSAGE : CALL_LATE;
     }
 }

@@ -81,7 +81,7 @@ void rpc_inspect_dlq(struct rpc_call *c, const ProtobufCMessage *m)
         if (l.out.n > 0)
             memcpy(at, l.out.p, l.out.n);
         put_number(at + l.out.n, 2, stats.dead);
-        rpc_call_finish(c, GRPC_OK, "%s", "");
+        rpc_call_finish_ok(c);
     }
     buf_fini(&l.out);
 }

@@ -79,13 +79,15 @@ void rpc_call_free(struct rpc_call *c)
 
 /* ---- out ---- */
 
-static nghttp2_nv field(const char *name, const char *value, size_t n_value)
+/* `name` lives for ever; so does `value`, unless the flags are changed. */
+static inline nghttp2_nv field(const char *name, const char *value, size_t n_value)
 {
     union {
         const char *text;
         uint8_t *bytes;
-    } n = {.text = name}, v = {.text = value}; /* nghttp2 copies them */
-    return (nghttp2_nv){n.bytes, v.bytes, strlen(name), n_value, NGHTTP2_NV_FLAG_NONE};
+    } n = {.text = name}, v = {.text = value}; /* nghttp2 does not write to them */
+    return (nghttp2_nv){n.bytes, v.bytes, strlen(name), n_value,
+                        NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
 }
 
 /* grpc-status and, when there are words, grpc-message; returns how many fields. */
@@ -97,6 +99,7 @@ static size_t status_fields(const struct rpc_call *c, nghttp2_nv out[2])
     if (c->text.n == 0)
         return 1;
     out[1] = field("grpc-message", c->text.p, c->text.n);
+    out[1].flags = NGHTTP2_NV_FLAG_NO_COPY_NAME;
     return 2;
 }
 
@@ -228,26 +231,37 @@ void rpc_call_send(struct rpc_call *c, const ProtobufCMessage *m)
         protobuf_c_message_pack(m, p);
 }
 
+static void finish(struct rpc_call *c, int status)
+{
+    c->finished = true;
+    c->status = status;
+    rpc_call_clear_timer(c);
+    list_remove(&c->wait);
+    if (!c->started)
+        start_with_trailers(c);
+    else
+        nghttp2_session_resume_data(c->conn->session, c->stream_id);
+    rpc_conn_touch(c->conn);
+}
+
 void rpc_call_finish(struct rpc_call *c, int status, const char *fmt, ...)
 {
     char text[TEXT_BYTES];
     va_list args;
     if (c->finished)
         return;
-    c->finished = true;
-    c->status = status;
-    rpc_call_clear_timer(c);
-    list_remove(&c->wait);
     va_start(args, fmt);
     int n = vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     if (n > 0 && grpc_percent_encode(&c->text, text, strlen(text)) < 0)
         buf_reset(&c->text);
-    if (!c->started)
-        start_with_trailers(c);
-    else
-        nghttp2_session_resume_data(c->conn->session, c->stream_id);
-    rpc_conn_touch(c->conn);
+    finish(c, status);
+}
+
+void rpc_call_finish_ok(struct rpc_call *c)
+{
+    if (!c->finished)
+        finish(c, GRPC_OK);
 }
 
 void rpc_call_undecoded(struct rpc_call *c)
@@ -258,7 +272,7 @@ void rpc_call_undecoded(struct rpc_call *c)
 void rpc_call_answer(struct rpc_call *c, const ProtobufCMessage *m)
 {
     rpc_call_send(c, m);
-    rpc_call_finish(c, GRPC_OK, "%s", "");
+    rpc_call_finish_ok(c);
 }
 
 /* ---- in ---- */
@@ -433,5 +447,5 @@ void rpc_call_client_ended(struct rpc_call *c)
     else if (c->method->client_ended != NULL)
         c->method->client_ended(c);
     else
-        rpc_call_finish(c, GRPC_OK, "%s", "");
+        rpc_call_finish_ok(c);
 }

@@ -38,16 +38,17 @@ static int on_begin_headers(nghttp2_session *s, const nghttp2_frame *frame, void
     if (c == NULL)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     nghttp2_session_set_stream_user_data(s, frame->hd.stream_id, c);
+    conn->opening = c;
     return 0;
 }
 
 static int on_header(nghttp2_session *s, const nghttp2_frame *frame, const uint8_t *name,
                      size_t n_name, const uint8_t *value, size_t n_value, uint8_t flags, void *ctx)
 {
-    struct rpc_call *c = call_of(s, frame->hd.stream_id);
-    if (c == NULL || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+    struct rpc_conn *conn = ctx;
+    if (conn->opening == NULL || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    return rpc_call_header(c, (struct text){(const char *)name, n_name},
+    return rpc_call_header(conn->opening, (struct text){(const char *)name, n_name},
                            (struct text){(const char *)value, n_value});
 }
 
@@ -55,6 +56,7 @@ static int on_frame(nghttp2_session *s, const nghttp2_frame *frame, void *ctx)
 {
     struct rpc_conn *conn = ctx;
     conn->heard = true;
+    conn->opening = NULL;
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
         return 0;
     struct rpc_call *c = call_of(s, frame->hd.stream_id);
@@ -88,7 +90,10 @@ static int on_sent(nghttp2_session *s, const nghttp2_frame *frame, void *ctx)
 
 static int on_close(nghttp2_session *s, int32_t stream_id, uint32_t code, void *ctx)
 {
+    struct rpc_conn *conn = ctx;
     struct rpc_call *c = call_of(s, stream_id);
+    if (conn->opening == c)
+        conn->opening = NULL;
     nghttp2_session_set_stream_user_data(s, stream_id, NULL);
     rpc_call_free(c);
     return 0;

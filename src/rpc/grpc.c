@@ -88,7 +88,15 @@ void grpc_timeout_format(mono_t for_ns, char out[12])
         i--;
         n = 99999999;
     }
-    snprintf(out, 12, "%u%c", (unsigned)n, units[i].letter);
+    char digits[12];
+    size_t n_digits = 0, at = 0;
+    do
+        digits[n_digits++] = (char)('0' + n % 10);
+    while ((n /= 10) > 0 && n_digits < sizeof digits - 3);
+    while (n_digits > 0)
+        out[at++] = digits[--n_digits];
+    out[at++] = units[i].letter;
+    out[at] = '\0';
 }
 
 int grpc_timeout_parse(const char *text, size_t n, mono_t *out_ns)

@@ -28,7 +28,7 @@ static void answer_delivery(struct rpc_call *c, const struct hb_delivery *d)
     *at++ = PB_BYTES(2);
     at = pb_put_varint(at, n);
     rpc_pulled_put(at, &pulled);
-    rpc_call_finish(c, GRPC_OK, "%s", "");
+    rpc_call_finish_ok(c);
 }
 
 /* HB_BROKER_OK when the call is answered, EMPTY when nothing waits. */

@@ -98,6 +98,9 @@ uint8_t *rpc_call_extend(struct rpc_call *c, size_t n);
 /* Decides how the call ends, after what was queued; later decisions change nothing. */
 void rpc_call_finish(struct rpc_call *c, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
+/* The same with OK and no words. */
+void rpc_call_finish_ok(struct rpc_call *c);
+
 /* A request that is none. */
 void rpc_call_undecoded(struct rpc_call *c);
 
@@ -137,7 +140,8 @@ struct rpc_conn {
     bool shaking; /* the TLS handshake goes on */
     nghttp2_session *session;
     struct list calls;
-    struct list blocked; /* rpc_call.wait of those who wait for room, not for a message */
+    struct list blocked;      /* rpc_call.wait of those who wait for room, not for a message */
+    struct rpc_call *opening; /* the one whose headers come in; NULL */
     unsigned n_calls;
     struct event *read, *write;
     struct event *patience; /* looks at times whether the client is worth its place */

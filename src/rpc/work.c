@@ -199,7 +199,7 @@ void rpc_work_client_ended(struct rpc_call *c)
 {
     leave_ring(c);
     give_back(c, false);
-    rpc_call_finish(c, GRPC_OK, "%s", "");
+    rpc_call_finish_ok(c);
 }
 
 void rpc_work_gone(struct rpc_call *c)
