@@ -59,7 +59,9 @@ int local_usage(const struct local *l, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int local_failed(const struct err *e);
 
 int local_trace_convert(struct local *l);
+int local_trace_generate(struct local *l);
 
 extern const struct local_option local_trace_convert_options[];
+extern const struct local_option local_trace_generate_options[];
 
 #endif

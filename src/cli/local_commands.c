@@ -15,5 +15,12 @@ const struct local_command local_commands[] = {
      "         that were not done\n"
      "csv      any table with a header row; columns key, arrival, duration, in seconds\n",
      local_trace_convert_options, local_trace_convert},
+    {"trace generate", "prodflow | mg1 | toy | serverless [OPTION]...", "a trace from a seed",
+     "prodflow    the reference's production flow, message by message: five services, nine types,\n"
+     "            five phases. The duration is the planned cost\n"
+     "mg1         two classes at one server, whose waits have a closed form\n"
+     "toy         sustained overload of one worker by equal jobs of three classes; or a backlog\n"
+     "serverless  a stand-in for Azure Functions 2021, with its published statistics\n",
+     local_trace_generate_options, local_trace_generate},
     {0},
 };

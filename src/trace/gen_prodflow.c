@@ -79,8 +79,7 @@ static void draw_webhook(struct mt64 *rng, bool shifted, struct prodflow_job *j)
 static void draw_resize(struct mt64 *rng, bool shifted, struct prodflow_job *j)
 {
     bool high = mt64_unit(rng) < (shifted ? 0.55 : 0.08);
-    j->units =
-        (uint32_t)(high ? mt64_lognormal(rng, 9e6, 0.3) : mt64_lognormal(rng, 0.8e6, 0.4));
+    j->units = (uint32_t)(high ? mt64_lognormal(rng, 9e6, 0.3) : mt64_lognormal(rng, 0.8e6, 0.4));
     j->sleep_ms = mt64_lognormal(rng, 8, 0.4);
 }
 
@@ -121,9 +120,8 @@ static int append(struct generator *g, enum prodflow_type type, double at)
         g->jobs = jobs;
         g->cap = cap;
     }
-    struct prodflow_job j = {.arrival_us = (int64_t)(at * 1e6),
-                             .type = type,
-                             .phase = phase_at(at / g->o->seconds)};
+    struct prodflow_job j = {
+        .arrival_us = (int64_t)(at * 1e6), .type = type, .phase = phase_at(at / g->o->seconds)};
     draw_cost(&g->rng, mt64_mix(g->o->seed + g->n), &j);
     g->jobs[g->n++] = j;
     return 0;
