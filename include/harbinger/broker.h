@@ -212,6 +212,9 @@ HB_API int hb_broker_withdraw(struct hb_broker *b, struct hb_message *message);
 /* Whether it waits: no consumer has it now. */
 HB_API bool hb_broker_waits(const struct hb_message *message);
 
+/* Attempts at it that have failed. */
+HB_API uint32_t hb_broker_failures(const struct hb_message *message);
+
 /*
  * Holds an owned message that waits back from pulls, until its owner knows whether it is still the
  * one to hand it out; and lets it go again. It waits meanwhile as all do: it keeps its place, so that

@@ -204,6 +204,11 @@ bool hb_broker_waits(const struct hb_message *m)
     return m->state == RECORD_WAITING;
 }
 
+uint32_t hb_broker_failures(const struct hb_message *m)
+{
+    return m->failures;
+}
+
 int hb_broker_hold(struct hb_broker *b, struct hb_message *m)
 {
     if (m->state != RECORD_WAITING)

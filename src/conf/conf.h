@@ -116,6 +116,8 @@ struct conf {
         unsigned channels; /* 0 = as the backend wants; conf_intake_channels resolves it */
         unsigned window;   /* messages held unacked, each channel */
         uint64_t window_bytes;
+        unsigned per_worker;     /* held for each message that the workers can have */
+        mono_t idle_after;       /* without workers; 0 = never */
         mono_t delivery_timeout; /* RabbitMQ's; 0 = none */
     } intake;
 

@@ -68,6 +68,12 @@ static const struct conf_option rows[] = {
      HELP("Messages held unacked at a time on each channel; at most 200000 on all of them.")},
     {ROW("intake.window_bytes", SIZE, intake.window_bytes, "16MiB"), RANGE("4KiB", "4GiB"),
      HELP("Bytes of bodies held at a time; one larger message still passes alone.")},
+    {ROW("intake.per_worker", UNSIGNED, intake.per_worker, "1000"), RANGE("1", "65535"), R,
+     HELP("The harbinger backend holds at most so many for each message that its workers can have at a time, so that "
+          "several sidecars share one intake; in whole channels.")},
+    {ROW("intake.idle_after", DURATION, intake.idle_after, "5s"), RANGE("0", "365d"), R,
+     HELP("Without a worker for so long, the harbinger backend gives what waits back and takes nothing until one comes; "
+          "0 = it holds its whole window, with and without workers.")},
     {ROW("intake.delivery_timeout", DURATION, intake.delivery_timeout, "30min"), RANGE("0", "365d"),
      HELP("RabbitMQ's consumer_timeout. The harbinger backend gives what waits for longer than a third of it back to "
           "a classic intake and takes it again; 0 = never.")},

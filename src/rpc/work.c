@@ -13,6 +13,13 @@
 
 #define CREDIT_MAX 1000 /* of one stream, what it has included */
 
+static void set_credit(struct rpc_call *c, uint32_t credit)
+{
+    struct rpc_stats *stats = &c->conn->server->stats;
+    stats->credit = stats->credit - c->credit + credit;
+    c->credit = credit;
+}
+
 static void leave_ring(struct rpc_call *c)
 {
     list_remove(&c->wait);
@@ -82,7 +89,7 @@ static void deliver(struct rpc_call *c, const struct hb_delivery *d)
     rpc_pulled_of(c->conn->server, d, &pulled);
     struct rpc_held *held = &c->held[c->n_held++];
     *held = (struct rpc_held){d->id, d->token, UINT64_MAX};
-    c->credit--;
+    set_credit(c, c->credit - 1);
     size_t n = rpc_pulled_bytes(&pulled);
     uint8_t *at = rpc_call_extend_more(c, 1 + pb_varint_bytes(n) + n);
     if (at == NULL)
@@ -177,7 +184,7 @@ void rpc_work(struct rpc_call *c, const ProtobufCMessage *m)
                         "credit and unsettled deliveries together exceed %d", CREDIT_MAX);
         return;
     }
-    c->credit += r->credit;
+    set_credit(c, c->credit + r->credit);
     join_ring(c);
     end_when_shut(c);
 }
@@ -198,6 +205,7 @@ void rpc_work_release(struct rpc_server *s)
 void rpc_work_client_ended(struct rpc_call *c)
 {
     leave_ring(c);
+    set_credit(c, 0);
     give_back(c, false);
     rpc_call_finish_ok(c);
 }
@@ -206,5 +214,6 @@ void rpc_work_gone(struct rpc_call *c)
 {
     if (c->opened)
         c->conn->server->stats.work_streams--;
+    set_credit(c, 0);
     give_back(c, true);
 }

@@ -53,7 +53,7 @@ static void arm(struct backend_harbinger *b, mono_t for_ns)
     evtimer_add(b->tick, &tv);
 }
 
-static void give_back_what_waits(struct backend_harbinger *b);
+static void give_back_what_waits(struct backend_harbinger *b, uint32_t most_failures);
 
 static void on_tick(evutil_socket_t fd, short what, void *ctx)
 {
@@ -62,7 +62,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
     mono_t now = loop_now();
     mono_t next = hb_broker_tick(broker_of(b), now);
     if (b->draining)
-        give_back_what_waits(b);
+        give_back_what_waits(b, UINT32_MAX);
     hb_broker_stats(broker_of(b), &s);
     if (s.waiting + s.in_flight > 0)
         arm(b, next > now ? next - now : 0);
@@ -72,6 +72,8 @@ void backend_harbinger_touched(struct backend_harbinger *b)
 {
     if (!evtimer_pending(b->tick, NULL))
         arm(b, TICK_MOST);
+    if (b->options.used != NULL)
+        b->options.used(b->options.ctx);
 }
 
 /* ---- the end of a message ---- */
@@ -205,7 +207,8 @@ static int submit(void *ctx, struct held *h, const struct job *job, mono_t now)
     }
     h->cookie = m.message;
     list_push_back(&b->all, &h->link);
-    backend_harbinger_touched(b);
+    if (!evtimer_pending(b->tick, NULL))
+        arm(b, TICK_MOST);
     return 0;
 }
 
@@ -252,20 +255,25 @@ struct intake_sink backend_harbinger_sink(struct backend_harbinger *b)
 
 /* ---- life ---- */
 
-static void give_back_what_waits(struct backend_harbinger *b)
+static void give_back_what_waits(struct backend_harbinger *b, uint32_t most_failures)
 {
     for (struct list *node = b->all.next, *next; node != &b->all; node = next) {
         struct held *h = LIST_ENTRY(node, struct held, link);
         next = node->next;
-        if (withdraw(b, h))
+        if (hb_broker_failures(h->cookie) <= most_failures && withdraw(b, h))
             held_settle(h, HELD_REQUEUE);
     }
+}
+
+void backend_harbinger_give_back(struct backend_harbinger *b)
+{
+    give_back_what_waits(b, 0);
 }
 
 void backend_harbinger_drain(struct backend_harbinger *b)
 {
     b->draining = true;
-    give_back_what_waits(b);
+    give_back_what_waits(b, UINT32_MAX);
     parking_drop_useless(b->parking);
 }
 

@@ -39,6 +39,7 @@ struct backend_harbinger_options {
     struct flow *flow;            /* borrowed */
     void (*on_room)(void *ctx);   /* it takes messages again; from the loop */
     void (*available)(void *ctx); /* as in struct hb_broker_events; may be NULL */
+    void (*used)(void *ctx);      /* as backend_harbinger_touched; may be NULL */
     void *ctx;
 };
 
@@ -64,6 +65,10 @@ struct station *backend_harbinger_station(struct backend_harbinger *b);
 
 /* The broker was used: its deadlines may be others now. */
 void backend_harbinger_touched(struct backend_harbinger *b);
+
+/* Nobody here works: what waits goes back to the intake, for others, but what has failed here before,
+ * whose attempts would be forgotten. */
+void backend_harbinger_give_back(struct backend_harbinger *b);
 
 /* From now on it takes nothing: what waits goes back to the intake, also when an attempt fails. */
 void backend_harbinger_drain(struct backend_harbinger *b);

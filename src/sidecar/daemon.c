@@ -176,6 +176,48 @@ void daemon_intake_is(struct daemon *d, enum topology_queue_type type)
               d->conf.intake.queue, (double)age / (double)MONO_S);
 }
 
+/* Messages at workers, and those that they would take now. */
+static uint64_t slots_of(const struct daemon *d)
+{
+    struct hb_broker_stats s;
+    hb_broker_stats(station_broker(backend_harbinger_station(d->harbinger)), &s);
+    return s.in_flight + (d->workers != NULL ? workers_slots(d->workers) : 0);
+}
+
+static void size_intake(struct daemon *d)
+{
+    if (d->harbinger == NULL || d->intake == NULL || d->sm.state != DAEMON_RUNNING)
+        return;
+    uint32_t before = intake_limit_now(d->intake);
+    struct demand demand = {
+        .slots = slots_of(d),
+        .window = conf_intake_window(&d->conf),
+        .limit = before,
+        .awaiting = intake_stats(d->intake)->unbacked > 0,
+        .worked_at = d->worked_at,
+        .per_worker = d->conf.intake.per_worker,
+        .idle_after = d->conf.intake.idle_after,
+    };
+    uint32_t limit = demand_limit(&demand, loop_now());
+    d->worked_at = demand.worked_at;
+    intake_limit(d->intake, limit);
+    if (before > 0 && limit == 0) {
+        backend_harbinger_give_back(d->harbinger);
+        log_event(log_of(d), LOG_INFO, "intake.sleeps", "queue=" LOG_Q " reason=" LOG_Q,
+                  d->conf.intake.queue, "no workers");
+    } else if (before == 0 && limit > 0) {
+        log_event(log_of(d), LOG_INFO, "intake.wakes", "queue=" LOG_Q " limit=%u",
+                  d->conf.intake.queue, intake_limit_now(d->intake));
+    }
+}
+
+static void on_used(void *ctx)
+{
+    struct daemon *d = ctx;
+    if (d->intake != NULL && intake_limit_now(d->intake) == 0)
+        size_intake(d);
+}
+
 int daemon_start_running(struct daemon *d)
 {
     int r = start_intake(d);
@@ -184,6 +226,7 @@ int daemon_start_running(struct daemon *d)
     if (r < 0)
         return r;
     sm_move(&d->sm, DAEMON_RUNNING);
+    size_intake(d);
     if (d->held_off)
         intake_drain(d->intake);
     log_event(log_of(d), LOG_INFO, "ready", "instance=" LOG_Q " intake=" LOG_Q " work=" LOG_Q,
@@ -222,6 +265,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
     struct daemon *d = ctx;
     if (d->sm.state == DAEMON_RUNNING) {
         intake_pump(d->intake);
+        size_intake(d);
         heal(d);
     }
     if (sd_watchdog_for() > 0)
@@ -331,6 +375,7 @@ static int make_backend(struct daemon *d, struct err *err)
                                               .flow = d->flow,
                                               .on_room = on_room,
                                               .available = on_available,
+                                              .used = on_used,
                                               .ctx = d};
         int r = backend_harbinger_new(d->publish, log_of(d), &o, &d->harbinger, err);
         return r == 0 && d->conf.rpc.listen[0] != '\0' ? make_workers(d, err) : r;

@@ -10,6 +10,7 @@
 #include "sidecar/backend_harbinger.h"
 #include "sidecar/backend_rabbitmq.h"
 #include "sidecar/daemon.h"
+#include "sidecar/demand.h"
 #include "sidecar/intake.h"
 #include "sidecar/logfile.h"
 #include "sidecar/reports.h"
@@ -56,6 +57,7 @@ struct daemon {
     struct workers *workers; /* NULL: another backend, or rpc.listen is "" */
     bool held_off;           /* an operator asked that nothing new be taken in */
     struct intake *intake;   /* NULL until running */
+    mono_t worked_at;        /* the last time that workers had or wanted something */
     mono_t renew_after;      /* of the intake's deliveries; 0: never */
     struct reports *reports; /* NULL until running */
     struct snapshots *snapshots;

@@ -62,6 +62,9 @@ static void write_intake(struct metrics *m, const struct daemon *d)
                d->intake != NULL ? intake_channels_up(d->intake) : 0);
     face_gauge(m, "harbinger_intake_prefetch",
                "Prefetch now: lowered while large messages fill window_bytes.", s->prefetch);
+    face_gauge(m, "harbinger_intake_limit",
+               "Bound of harbinger_intake_prefetch by what the workers can have; 0: it sleeps.",
+               d->intake != NULL ? intake_limit_now(d->intake) : 0);
     face_gauge(m, "harbinger_intake_held", "Messages held and not yet settled.", (double)s->held);
     face_gauge(m, "harbinger_intake_held_bytes", "Bytes of these messages.", (double)s->held_bytes);
     face_gauge(m, "harbinger_intake_window", "Bound of harbinger_intake_held.",

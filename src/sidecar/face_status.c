@@ -25,15 +25,17 @@ static json_t *intake_status(const struct daemon *d)
     if (d->intake == NULL)
         return json_pack("{s:s, s:s}", "queue", d->conf.intake.queue, "state", "not started");
     const struct intake_stats *s = intake_stats(d->intake);
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-                     "queue", d->conf.intake.queue, "state", intake_state_name(d->intake),
-                     "channels", (json_int_t)conf_intake_channels(&d->conf), "channels_up",
-                     (json_int_t)intake_channels_up(d->intake), "received", (json_int_t)s->received,
-                     "redelivered", (json_int_t)s->redelivered, "acked", (json_int_t)s->acked,
-                     "stale", (json_int_t)s->stale, "held", (json_int_t)s->held, "held_bytes",
-                     (json_int_t)s->held_bytes, "waiting", (json_int_t)s->waiting, "unbacked",
-                     (json_int_t)s->unbacked, "renewed", (json_int_t)s->renewed, "recognised",
-                     (json_int_t)s->recognised, "withdrawn", (json_int_t)s->withdrawn);
+    return json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "queue",
+        d->conf.intake.queue, "state", intake_state_name(d->intake), "limit",
+        (json_int_t)intake_limit_now(d->intake), "channels",
+        (json_int_t)conf_intake_channels(&d->conf), "channels_up",
+        (json_int_t)intake_channels_up(d->intake), "received", (json_int_t)s->received,
+        "redelivered", (json_int_t)s->redelivered, "acked", (json_int_t)s->acked, "stale",
+        (json_int_t)s->stale, "held", (json_int_t)s->held, "held_bytes", (json_int_t)s->held_bytes,
+        "waiting", (json_int_t)s->waiting, "unbacked", (json_int_t)s->unbacked, "renewed",
+        (json_int_t)s->renewed, "recognised", (json_int_t)s->recognised, "withdrawn",
+        (json_int_t)s->withdrawn);
 }
 
 static json_t *work_status(const struct daemon *d)

@@ -36,8 +36,9 @@ void intake_forget(struct held *h)
 
 uint16_t intake_share(const struct intake *i, const struct intake_channel *c)
 {
-    uint32_t n = i->options.channels, at = (uint32_t)(c - i->channels);
-    return (uint16_t)(i->stats.prefetch / n + (at < i->stats.prefetch % n));
+    uint32_t before = (uint32_t)(c - i->channels) * i->options.window;
+    uint32_t left = i->stats.prefetch > before ? i->stats.prefetch - before : 0;
+    return left < i->options.window ? (uint16_t)left : i->options.window;
 }
 
 static void pause_all(struct intake *i)
@@ -51,8 +52,10 @@ static void resume_all(struct intake *i)
 {
     for (unsigned k = 0; k < i->options.channels; k++) {
         struct intake_channel *c = &i->channels[k];
-        if (intake_share(i, c) == 0)
+        if (intake_share(i, c) == 0) {
+            consumer_pause(c->consumer);
             continue;
+        }
         consumer_set_prefetch(c->consumer, intake_share(i, c));
         consumer_resume(c->consumer);
     }
@@ -70,7 +73,7 @@ void intake_make_room(struct intake *i)
 {
     size_t window = intake_whole_window(&i->options);
     size_t wanted = i->stats.held + i->unbacked.n;
-    if (wanted > i->stats.prefetch)
+    if (wanted > i->stats.prefetch && !intake_sleeps(i))
         i->stats.prefetch = (uint32_t)(wanted < window ? wanted : window);
     i->paused_for_bytes = false;
     if (!i->draining)
@@ -221,11 +224,10 @@ static void shrink(struct intake *i)
 
 static void grow_if_proven(struct intake *i)
 {
-    uint32_t window = intake_whole_window(&i->options);
-    if (i->stats.prefetch == window || ++i->n_accepted < 4 * i->stats.prefetch || i->draining)
+    if (i->stats.prefetch >= i->limit || ++i->n_accepted < 4 * i->stats.prefetch || i->draining)
         return;
     uint32_t doubled = 2 * i->stats.prefetch;
-    i->stats.prefetch = doubled < window ? doubled : window;
+    i->stats.prefetch = doubled < i->limit ? doubled : i->limit;
     i->n_accepted = 0;
     pause_all(i);
     resume_all(i);
@@ -250,7 +252,8 @@ static void on_delivery(void *ctx, struct consumer_tag tag, bool redelivered, st
     if (intake_recognise(c, tag, redelivered, m))
         return;
     bool overflow = refuse_for_bytes(i, m);
-    struct held *h = overflow || i->draining ? NULL : malloc(sizeof *h);
+    bool refused = overflow || i->draining || intake_sleeps(i);
+    struct held *h = refused ? NULL : malloc(sizeof *h);
     if (h == NULL) {
         i->stats.overflow += overflow;
         intake_settle_tag(c, tag, HELD_REQUEUE);
@@ -344,7 +347,7 @@ int intake_new(struct link *l, const struct intake_options *o, struct intake **o
     if (i == NULL)
         return ERR_NOMEM;
     i->options = *o;
-    i->stats.prefetch = intake_whole_window(o);
+    i->stats.prefetch = i->limit = intake_whole_window(o);
     list_init(&i->waiting);
     i->channels = calloc(o->channels, sizeof *i->channels);
     for (unsigned k = 0; i->channels != NULL && k < o->channels; k++) {
@@ -375,16 +378,49 @@ void intake_free(struct intake *i)
     free(i);
 }
 
-void intake_drain(struct intake *i)
+static void give_back_what_waits(struct intake *i)
 {
-    i->draining = true;
-    pause_all(i);
     while (!list_empty(&i->waiting)) {
         struct held *h = LIST_ENTRY(list_first(&i->waiting), struct held, link);
         stop_waiting(h);
         held_settle(h, HELD_REQUEUE);
     }
+}
+
+void intake_drain(struct intake *i)
+{
+    i->draining = true;
+    pause_all(i);
+    give_back_what_waits(i);
     intake_tell_if_idle(i);
+}
+
+static uint32_t in_whole_channels(const struct intake *i, uint32_t messages)
+{
+    uint32_t whole = intake_whole_window(&i->options), window = i->options.window;
+    return messages >= whole ? whole : (messages + window - 1) / window * window;
+}
+
+void intake_limit(struct intake *i, uint32_t messages)
+{
+    uint32_t before = i->limit;
+    i->limit = in_whole_channels(i, messages);
+    bool by_bytes = i->stats.prefetch < before;
+    bool too_many = i->stats.prefetch > i->limit && (i->unbacked.n == 0 || intake_sleeps(i));
+    if (too_many || (i->limit != before && !by_bytes && i->stats.prefetch < i->limit))
+        i->stats.prefetch = i->limit;
+    else if (i->limit == before)
+        return;
+    i->n_accepted = 0;
+    if (!i->paused_for_bytes && !i->draining)
+        resume_all(i);
+    if (intake_sleeps(i))
+        give_back_what_waits(i);
+}
+
+uint32_t intake_limit_now(const struct intake *i)
+{
+    return i->limit;
 }
 
 /* NULL when all consume that should. */
@@ -417,6 +453,8 @@ const char *intake_state_name(const struct intake *i)
     const struct consumer *odd = odd_one(i, false);
     if (i->draining)
         return "draining";
+    if (intake_sleeps(i))
+        return "sleeping";
     return consumer_state_name(odd != NULL ? odd : i->channels[0].consumer);
 }
 

@@ -11,6 +11,10 @@
  * are paused until half of it is free, and the prefetches lowered to what fits. With nothing held, a
  * message of any size is let through.
  *
+ * Within that it takes what its owner says is of use (intake_limit), so that a sidecar with few
+ * workers leaves messages to others: of the channels so many consume as the limit needs. With a limit
+ * of 0 the intake sleeps.
+ *
  * A sink that holds messages for long keeps them when a channel is lost: RabbitMQ delivers them
  * again, and they are recognised (unbacked.h), so that nobody has to begin anew. For it, deliveries
  * that nobody has begun with are given back and taken again before RabbitMQ's delivery timeout ends
@@ -85,6 +89,13 @@ void intake_free(struct intake *i);
 /* Offers waiting messages to the sink until it is full. Call it when the sink has room again. */
 void intake_pump(struct intake *i);
 
+/* Consumes with a prefetch of at most so many messages, rounded up to whole channels, from now on; the
+ * whole window at first. What is held above a lower limit stays until it is settled. 0: it sleeps:
+ * nothing is consumed, what comes all the same and what the sink has not taken is given back. Cheap
+ * when nothing changes; with nothing unbacked a prefetch that a loss has raised falls again. */
+void intake_limit(struct intake *i, uint32_t messages);
+uint32_t intake_limit_now(const struct intake *i);
+
 /* Deliveries older than this are renewed; 0: never, as it is at first. Only for a sink that keeps
  * its messages. */
 void intake_renew_after(struct intake *i, mono_t age);
@@ -94,11 +105,11 @@ void intake_renew_after(struct intake *i, mono_t age);
  * gives it to who consumes. */
 void intake_drain(struct intake *i);
 
-/* All channels consume, or are paused by us. */
+/* All channels that should do consume, or are paused by us. */
 bool intake_is_up(const struct intake *i);
 /* Channels that consume now. */
 unsigned intake_channels_up(const struct intake *i);
-/* "consuming", "paused", ... for people: of the first channel that does not consume. */
+/* "consuming", "paused", "sleeping", ... for people: of the first channel that does not consume. */
 const char *intake_state_name(const struct intake *i);
 const struct intake_stats *intake_stats(const struct intake *i);
 

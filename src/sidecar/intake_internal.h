@@ -25,6 +25,8 @@ struct intake {
     bool draining;
     bool paused_for_bytes;
     uint32_t n_accepted; /* deliveries since the last refusal, or the last growth */
+    uint32_t limit;      /* whole channels; stats.prefetch is less when bytes say so, and more after
+                            a loss */
 
     struct unbacked unbacked;
     struct event *timer;    /* with a sink that keeps its messages */
@@ -47,6 +49,11 @@ static inline uint32_t intake_whole_window(const struct intake_options *o)
     return o->channels * (uint32_t)o->window;
 }
 
+static inline bool intake_sleeps(const struct intake *i)
+{
+    return i->limit == 0;
+}
+
 /* intake.c */
 
 /* Sends one settlement. */
@@ -58,7 +65,7 @@ void intake_unpause(struct intake *i);
 /* The same, with a prefetch that what is awaited fits into beside what is held. */
 void intake_make_room(struct intake *i);
 void intake_tell_if_idle(struct intake *i);
-/* A channel's part of the prefetch; with less than one for each, some have none. */
+/* A channel's part of the prefetch: the first ones have a window each, the others have none. */
 uint16_t intake_share(const struct intake *i, const struct intake_channel *c);
 
 /* intake_keep.c */

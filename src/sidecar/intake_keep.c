@@ -123,11 +123,16 @@ static mono_t complete_since(const struct intake *i)
     return since;
 }
 
-/* Draining, nothing is consumed, so that nothing comes again. */
+/* Nothing is consumed, so that nothing comes again. */
+static bool takes_nothing(const struct intake *i)
+{
+    return i->draining || intake_sleeps(i);
+}
+
 static void give_up_the_overdue(struct intake *i, mono_t now)
 {
-    mono_t since = i->draining ? 0 : complete_since(i);
-    mono_t patience = i->draining ? 0 : COMES_WITHIN;
+    mono_t since = takes_nothing(i) ? 0 : complete_since(i);
+    mono_t patience = takes_nothing(i) ? 0 : COMES_WITHIN;
     for (size_t left = i->unbacked.n; left > 0; left--) {
         struct held *h = unbacked_oldest(&i->unbacked);
         mono_t from = h->since > since ? h->since : since;
@@ -143,13 +148,13 @@ void intake_keep_all(struct intake_channel *c)
     mono_t now = loop_now();
     while (!list_empty(&c->tagged))
         await(LIST_ENTRY(list_first(&c->tagged), struct held, tagged), now);
-    if (i->draining)
+    if (takes_nothing(i))
         give_up_the_overdue(i, now);
     count(i);
     intake_make_room(i);
 }
 
-/* For good: draining, it would not be taken again. */
+/* For good: it would not be taken again. */
 static void give_back(struct intake *i, struct held *h)
 {
     const struct intake_sink *sink = &i->options.sink;
@@ -176,7 +181,7 @@ static void renew_channel(struct intake_channel *c, mono_t now)
             return;
         if (!nobody_has_begun(h))
             continue;
-        if (i->draining)
+        if (takes_nothing(i))
             give_back(i, h);
         else
             renew(h, now);
@@ -194,14 +199,21 @@ static bool any_due(const struct intake *i, mono_t now)
     return false;
 }
 
+/* Its tags are good; and where it does not consume, that is meant: what it gives back comes to one that
+ * does, or is not to come again. */
+static bool may_give_back(const struct intake *i, const struct intake_channel *c)
+{
+    bool unused = takes_nothing(i) || intake_share(i, c) == 0;
+    return consumer_is_up(c->consumer) || (unused && consumer_is_paused(c->consumer));
+}
+
 static void renew_the_due(struct intake *i, mono_t now)
 {
     if (i->renew_after == 0 || i->counts_deliveries || !any_due(i, now))
         return;
     intake_unpause(i);
     for (unsigned k = 0; k < i->options.channels; k++)
-        if (consumer_is_up(i->channels[k].consumer) ||
-            (i->draining && consumer_is_paused(i->channels[k].consumer)))
+        if (may_give_back(i, &i->channels[k]))
             renew_channel(&i->channels[k], now);
 }
 

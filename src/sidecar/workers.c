@@ -199,6 +199,12 @@ struct rpc_stats workers_stats(const struct workers *w)
     return rpc_server_stats(w->server);
 }
 
+uint64_t workers_slots(const struct workers *w)
+{
+    struct rpc_stats s = rpc_server_stats(w->server);
+    return s.parked_pulls + s.credit;
+}
+
 const char *workers_address(const struct workers *w)
 {
     return rpc_server_address(w->server);

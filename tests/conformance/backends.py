@@ -203,7 +203,8 @@ class Harbinger(Backend):
 
     def __init__(self, **settings):
         rpc.need()
-        self.base = {"backend": "harbinger", "rpc.listen": fleet.free_address()}
+        # Jobs are looked at before the first worker asks.
+        self.base = {"backend": "harbinger", "rpc.listen": fleet.free_address(), "intake.idle_after": "0"}
         super().__init__(**settings)
 
     def new_worker(self):

@@ -34,7 +34,7 @@ def _daemon(settings=None, fresh=True, **options):
     if fresh:
         harness.delete_topology()
     return Daemon({"backend": "harbinger", "rpc.listen": fleet.free_address(), "intake.channels": CHANNELS,
-                   "intake.window": EACH, "broker.lease": "5s", **(settings or {})}, **options)
+                   "intake.window": EACH, "intake.idle_after": "0", "broker.lease": "5s", **(settings or {})}, **options)
 
 
 def _address(daemon):

@@ -527,6 +527,48 @@ START_TEST(acks_in_any_order_over_eight_channels)
 }
 END_TEST
 
+/* ---- as much as is of use ---- */
+
+/* Asleep nothing comes; each rise brings whole channels, without what is held being taken for room;
+ * and a fall lets what is held end. */
+START_TEST(it_takes_as_much_as_its_limit_says)
+{
+    struct rig *r = rig_new("i.limit", NULL);
+    struct end *e = &r->end[0], *other = &r->end[1];
+    start(r, e, "i.limit", 4, 50);
+    intake_limit(e->intake, 0);
+    ck_assert_str_eq(intake_state_name(e->intake), "sleeping");
+    live_publish(&r->live, "i.limit", 400, false, (struct text){NULL, 0});
+    live_run_for(&r->live, 300);
+    ck_assert_int_eq(e->n_got, 0);
+    ck_assert(intake_is_up(e->intake));
+    intake_limit(e->intake, 51);
+    ck_assert_uint_eq(intake_limit_now(e->intake), 100);
+    LIVE_UNTIL(&r->live, e->n_got == 100);
+    ck_assert_int_eq(n_channels_of(e), 2);
+    intake_limit(e->intake, 1000);
+    LIVE_UNTIL(&r->live, e->n_got == 200);
+    ck_assert_int_eq(n_channels_of(e), 4);
+    live_run_for(&r->live, 200);
+    ck_assert_int_eq(e->n_got, 200);
+    intake_limit(e->intake, 50);
+    LIVE_UNTIL(&r->live, intake_channels_up(e->intake) == 1);
+    settle_all(e);
+    LIVE_UNTIL(&r->live, e->n_got == 250);
+    live_run_for(&r->live, 200);
+    ck_assert_int_eq(e->n_got, 250);
+    intake_limit(e->intake, 0);
+    LIVE_UNTIL(&r->live, intake_channels_up(e->intake) == 0);
+    settle_all(e);
+    start(r, other, "i.limit", 1, 200);
+    LIVE_UNTIL(&r->live, other->n_got == 150);
+    settle_all(other);
+    ck_assert_uint_eq(stats(e)->downs, 0);
+    expect_empty(r, "i.limit");
+    rig_free(r);
+}
+END_TEST
+
 /* ---- RabbitMQ's delivery timeout ---- */
 
 /* For channels that are opened from now on, looked at five times a second. */
@@ -625,6 +667,7 @@ Suite *suite(void)
                                   a_loss_while_draining_withdraws_what_waits,
                                   what_is_due_while_draining_is_given_back,
                                   acks_in_any_order_over_eight_channels,
+                                  it_takes_as_much_as_its_limit_says,
                                   a_thousand_outlast_the_delivery_timeout,
                                   a_job_longer_than_the_timeout_is_not_begun_anew,
                                   NULL};

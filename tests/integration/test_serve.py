@@ -92,8 +92,53 @@ def a_clients_message_is_in_memory_alone():
             equal(client.dead().total_size, 0, "dead letters after a restart")
 
 
+def _intake(daemon):
+    return daemon.status()["intake"]
+
+
+def without_workers_nothing_is_held_and_a_pull_wakes_the_intake():
+    with _daemon({"intake.idle_after": "300ms"}) as daemon, _client(daemon) as worker:
+        oracle.publish(10)
+        intake = _intake(daemon)
+        equal((intake["state"], intake["limit"], intake["held"], intake["received"]), ("sleeping", 0, 0, 0), "at first")
+        equal(daemon.http("/readyz")[0], 200, "/readyz while it sleeps")
+        first = worker.pull()
+        intake = _intake(daemon)
+        equal((intake["state"], intake["limit"], intake["held"]), ("consuming", 1000, 10), "with a worker")
+        worker.ack(first)
+        failed = worker.pull()
+        worker.nack(failed, "not now")
+        # What has failed stays, or its attempts would be forgotten.
+        wait_until(lambda: _intake(daemon)["state"] == "sleeping" and queue_ready(INTAKE) == 8, what="all given back")
+        equal(_intake(daemon)["held"], 1, "held asleep")
+        again = worker.pull()
+        equal(again.payload, failed.payload, "the next one")
+        worker.ack(again)
+        for _ in range(8):
+            worker.ack(worker.pull())
+        equal(worker.pull(100), None, "more")
+        wait_until(lambda: queue_ready(INTAKE) == 0 and _intake(daemon)["held"] == 0, what="an empty intake")
+        equal(daemon.stop(), 0, "exit code")
+
+
+def sidecars_share_an_intake_as_their_workers_do():
+    settings = {"intake.window": "50", "intake.per_worker": "50"}
+    with _daemon(settings) as one, _client(one) as worker, Daemon({**SETTINGS, **settings, "instance": "b"}) as two:
+        oracle.publish(300)
+        first = worker.pull()
+        wait_until(lambda: _intake(one)["held"] == 50, what="the window of one worker")
+        equal((_intake(one)["limit"], queue_ready(INTAKE), _intake(two)["held"]), (50, 250, 0), "with one worker")
+        with _client(two) as other:
+            theirs = [other.pull() for _ in range(3)]
+            wait_until(lambda: _intake(two)["held"] == 150, what="the window of three")
+            equal((_intake(one)["held"], queue_ready(INTAKE)), (50, 100), "what is left to others")
+            for message in theirs:
+                other.ack(message)
+        worker.ack(first)
+
+
 def drain_takes_nothing_new_and_serves_what_is_held():
-    with _daemon() as daemon, _client(daemon) as client:
+    with _daemon({"intake.idle_after": "0"}) as daemon, _client(daemon) as client:
         _publish(b"held")
         wait_until(lambda: daemon.status()["broker"]["waiting"] == 1, what="one held")
         client.stub.Drain(rpc.pb.DrainRequest(), timeout=5)
