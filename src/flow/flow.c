@@ -137,24 +137,33 @@ static void count_job(struct flow *f, const struct ticket *ticket, const struct 
         f->period.mixed_keys = true;
 }
 
+/* The id of the message that is being decided about. */
+static size_t print_id(const struct flow *f, const struct hb_prediction *p,
+                       char out[ID_PRINT_BYTES])
+{
+    struct id id = {.instance = f->instance,
+                    .sequence = f->sequence + 1,
+                    .level = p->level,
+                    .estimate_us =
+                        p->has_estimate ? llround(p->estimate_ms * 1000) : ID_NO_ESTIMATE};
+    return id_print(&id, out);
+}
+
 int flow_submit(struct flow *f, struct backend *b, void *message, const struct job *job, mono_t now)
 {
     struct key key;
     struct text label;
     char label_scratch[JOB_SCRATCH_BYTES], printed_key[KEY_PRINT_BYTES], printed_id[ID_PRINT_BYTES];
+    bool prints = backend_prints(b);
     key_of(&f->rules.key, job, &key, &label, label_scratch);
 
     struct hb_prediction p = {.level = f->default_level};
     if (f->rules.mode != FLOW_STATIC)
         hb_predictor_predict(f->predictor, whole(&key), parent(&key), now, &p);
 
-    struct id id = {.instance = f->instance,
-                    .sequence = f->sequence + 1,
-                    .level = p.level,
-                    .estimate_us = p.has_estimate ? llround(p.estimate_ms * 1000) : ID_NO_ESTIMATE};
     struct ticket ticket = {
-        .id = {printed_id, id_print(&id, printed_id)},
-        .key = {printed_key, key_print(&key, printed_key)},
+        .id = {printed_id, prints ? print_id(f, &p, printed_id) : 0},
+        .key = {printed_key, prints ? key_print(&key, printed_key) : 0},
         .keep_priority = keeps_priority(f, job),
         .priority = job->priority,
         .raw_key = {key.raw, key.n},

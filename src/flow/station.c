@@ -23,13 +23,16 @@ static int submit(struct backend *b, void *message, const struct ticket *t)
 {
     struct station *s = CONTAINER_OF(b, struct station, backend);
     struct station_message *m = message;
+    m->level = level_of(s, t);
+    m->reason = t->reason;
+    m->estimate_ms = t->estimate_ms;
     struct hb_submission submission = {
         .payload = m->payload,
         .headers = m->headers,
         .owner = m->owner,
         .key = {t->raw_key.p, t->raw_key.n},
         .n_parent = t->n_parent,
-        .level = level_of(s, t),
+        .level = m->level,
         .estimate_ms = t->estimate_ms,
         .predicted = t->predicted,
         .predicted_level = t->predicted_level,
@@ -39,7 +42,8 @@ static int submit(struct backend *b, void *message, const struct ticket *t)
     return hb_broker_submit(s->broker, &submission, s->now, &m->id, &m->message);
 }
 
-static const struct backend_ops station_ops = {"harbinger", submit};
+static const struct backend_ops station_ops = {
+    .name = "harbinger", .submit = submit, .unprinted = true};
 
 static void learn(void *ctx, const struct hb_lesson *lesson, int64_t now)
 {

@@ -45,6 +45,11 @@ struct station_message {
 
     uint64_t id;                /* written: never 0 */
     struct hb_message *message; /* written: with an owner, its handle */
+
+    /* Written: the decision. The reason is static text; an estimate below 0 is none. */
+    unsigned level;
+    const char *reason;
+    double estimate_ms;
 };
 
 /* HB_BROKER_OK, FULL or NOMEM. A producer's own priority p, where it stands, means level

@@ -36,6 +36,9 @@ struct ticket {
 /* Outcomes of backend_submit. */
 enum { BACKEND_FULL = 1 };
 
+/* Whether the backend wants a ticket's texts: printing them takes time. */
+bool backend_prints(const struct backend *b);
+
 /*
  * Hands over one message. `message` is what the flow's caller and the backend agreed on; on 0 the
  * backend owns it and settles it with its owner later. BACKEND_FULL: nothing was taken, offer it

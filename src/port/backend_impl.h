@@ -7,6 +7,7 @@
 struct backend_ops {
     const char *name;
     int (*submit)(struct backend *b, void *message, const struct ticket *ticket);
+    bool unprinted; /* it does without the ticket's `id` and `key`, which then are empty */
 };
 
 struct backend {

@@ -63,7 +63,7 @@ static void teardown(struct fixture *x)
     flow_free(x->flow);
 }
 
-static void submit(struct fixture *x, const char *type, void *owner, int64_t now)
+static struct station_message submit(struct fixture *x, const char *type, void *owner, int64_t now)
 {
     struct job job = {.app_id = text_of("p"), .type = text_of(type), .header = no_header};
     struct station_message m = {
@@ -71,6 +71,7 @@ static void submit(struct fixture *x, const char *type, void *owner, int64_t now
     ck_assert_int_eq(station_submit(x->station, &m, now), HB_BROKER_OK);
     ck_assert_uint_ne(m.id, 0);
     ck_assert_int_eq(m.message != NULL, owner != NULL);
+    return m;
 }
 
 /* Pulls the next message, checks that it is of this type, and acks it after `ms`. */
@@ -99,7 +100,10 @@ START_TEST(acks_teach_the_next_decision)
     }
     submit(&x, "slow", NULL, 2);
     submit(&x, "medium", NULL, 2);
-    submit(&x, "fast", NULL, 2);
+    struct station_message m = submit(&x, "fast", NULL, 2);
+    ck_assert_uint_eq(m.level, 0);
+    ck_assert_str_eq(m.reason, "predicted");
+    ck_assert_double_eq_tol(m.estimate_ms, 2, 0.5);
     serve(&x, "fast", 2, 3);
     serve(&x, "medium", 50, 3);
     serve(&x, "slow", 900, 3);
