@@ -3,7 +3,7 @@
 set -eu
 cd "$1"
 
-echo "1..18"
+echo "1..20"
 n=0 failed=0
 # check FOLDER ALLOWED-FOLDERS
 check() {
@@ -28,6 +28,8 @@ check policy base harbinger
 check broker base harbinger policy
 check port base harbinger
 check flow base harbinger predict policy broker port
+check lab base harbinger
+check sim base harbinger predict policy broker port flow lab
 check conf base harbinger predict policy broker port flow
 check amqp base harbinger predict policy broker port flow
 check http base harbinger predict policy broker port flow
@@ -52,7 +54,7 @@ n=$((n + 1))
 unknown=
 for folder in */; do
     case $folder in
-    base/ | predict/ | policy/ | broker/ | port/ | flow/ | conf/ | amqp/ | http/ | store/ | rpc/ | proxy/ | client/ | trace/ | sidecar/ | cli/) ;;
+    base/ | predict/ | policy/ | broker/ | port/ | flow/ | lab/ | sim/ | conf/ | amqp/ | http/ | store/ | rpc/ | proxy/ | client/ | trace/ | sidecar/ | cli/) ;;
     *) unknown="$unknown $folder" ;;
     esac
 done
