@@ -49,6 +49,7 @@ void chan_free(struct chan *ch)
     while ((node = list_first(&ch->consumers)) != NULL) {
         struct proxy_consumer *c = LIST_ENTRY(node, struct proxy_consumer, node);
         c->unsettled = 0;
+        c->awaited = false;
         chan_consumer_cancel(c);
     }
     tags_fini(&ch->tags);
@@ -113,8 +114,8 @@ struct proxy_consumer *chan_consumer_find(struct chan *ch, struct text tag)
 
 void chan_consumer_start(struct proxy_consumer *c)
 {
-    c->active = true;
-    if (!c->ours)
+    c->active = !c->stopped;
+    if (!c->ours || !c->active)
         return;
     c->chan->session->n_takers++;
     c->chan->session->world->stats.consumers++;
@@ -128,6 +129,7 @@ void chan_consumer_stop(struct proxy_consumer *c)
         c->chan->session->world->stats.consumers--;
     }
     c->active = false;
+    c->stopped = true;
     list_remove(&c->ready);
 }
 
@@ -140,7 +142,7 @@ void chan_consumer_cancel(struct proxy_consumer *c)
 
 void chan_consumer_release(struct proxy_consumer *c)
 {
-    if (!c->over || c->unsettled > 0)
+    if (!c->over || c->awaited || c->unsettled > 0)
         return;
     list_remove(&c->node);
     c->chan->session->n_consumers--;
@@ -171,9 +173,12 @@ static int make_room_awaited(struct chan *ch)
 int chan_await(struct chan *ch, const struct awaited *a)
 {
     int r = make_room_awaited(ch);
-    if (r == 0)
-        ch->awaited[ch->n_awaited++] = *a;
-    return r;
+    if (r < 0)
+        return r;
+    ch->awaited[ch->n_awaited++] = *a;
+    if (a->consumer != NULL)
+        a->consumer->awaited = true;
+    return 0;
 }
 
 bool chan_answered(struct chan *ch, bool get, struct awaited *out)
@@ -184,5 +189,7 @@ bool chan_answered(struct chan *ch, bool get, struct awaited *out)
     if ((out->consumer == NULL) != get)
         return false;
     ch->awaited_first = --ch->n_awaited > 0 ? ch->awaited_first + 1 : 0;
+    if (out->consumer != NULL)
+        out->consumer->awaited = false;
     return true;
 }

@@ -33,8 +33,10 @@ struct proxy_consumer {
     struct qos qos;
     uint32_t unsettled; /* its deliveries, RabbitMQ's too: they keep it here */
     bool ours;          /* it consumes the work queue */
+    bool awaited;       /* its consume-ok is: that will name it */
     bool active;        /* RabbitMQ has it, and nobody has cancelled it */
-    bool over;          /* cancelled */
+    bool stopped;       /* somebody has */
+    bool over;          /* RabbitMQ will not name it again */
     bool no_ack;
     uint8_t n_tag;
     char tag[255];
@@ -71,6 +73,7 @@ struct chan {
     enum chan_state state;
     struct content content[2]; /* by the side that it comes from */
     bool flow_off;             /* the client wants nothing now */
+    bool recovering; /* until recover-ok what it gets would be of before: it may throw it away */
     bool tx;
     enum queue_kind declared; /* the queue that an empty name means */
     struct qos each, all;     /* of each new consumer; of all together */
@@ -102,7 +105,7 @@ static inline bool content_is_under_way(const struct content *c)
 struct proxy_consumer *chan_consumer_new(struct chan *ch);
 void chan_consumer_name(struct proxy_consumer *c, struct text tag);
 struct proxy_consumer *chan_consumer_find(struct chan *ch, struct text tag);
-/* RabbitMQ has it: it takes messages, if it is ours. */
+/* RabbitMQ has it: it takes messages, if it is ours and not stopped already. */
 void chan_consumer_start(struct proxy_consumer *c);
 /* It takes none any more. */
 void chan_consumer_stop(struct proxy_consumer *c);
@@ -134,6 +137,8 @@ int chan_get(struct chan *ch, bool no_ack) MUST_CHECK;
 int chan_settle(struct chan *ch, struct tag *tag, enum proxy_outcome outcome) MUST_CHECK;
 /* Settles all of ours at once, whatever is published, and forgets RabbitMQ's. */
 void chan_settle_all(struct chan *ch, enum proxy_outcome outcome);
+/* RabbitMQ has taken back all that it had delivered on the channel. */
+void chan_forget_upstream(struct chan *ch);
 /* Settles what may be behind the barrier; sends its next flow if one is due. */
 int chan_barrier_step(struct chan *ch) MUST_CHECK;
 /* Settles what is held behind the barrier: with its own outcome if `arrived`, else as failed. */

@@ -314,6 +314,12 @@ static int on_recover(struct call *c)
     return FORWARD;
 }
 
+static int on_recover_with_answer(struct call *c)
+{
+    c->ch->recovering = true;
+    return on_recover(c);
+}
+
 static int on_publish(struct call *c)
 {
     c->ch->barrier.published = true;
@@ -330,7 +336,7 @@ static const struct handler rows[] = {
     {AMQP_BASIC_QOS_METHOD, .handle = on_qos},
     {AMQP_BASIC_CONSUME_METHOD, .handle = on_consume},
     {AMQP_BASIC_CANCEL_METHOD, .handle = on_cancel},
-    {AMQP_BASIC_RECOVER_METHOD, .handle = on_recover},
+    {AMQP_BASIC_RECOVER_METHOD, .handle = on_recover_with_answer},
     {AMQP_BASIC_RECOVER_ASYNC_METHOD, .handle = on_recover},
     {AMQP_QUEUE_DECLARE_METHOD, .handle = on_declare},
     {AMQP_TX_SELECT_METHOD, .handle = on_tx_select},

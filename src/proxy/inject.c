@@ -38,7 +38,7 @@ static bool is_serving(const struct chan *ch)
 static bool channel_is_blocked(const struct proxy_consumer *c)
 {
     const struct chan *ch = c->chan;
-    if (ch->flow_off || content_is_under_way(&ch->content[SIDE_UPSTREAM]))
+    if (ch->flow_off || ch->recovering || content_is_under_way(&ch->content[SIDE_UPSTREAM]))
         return true;
     return !c->no_ack && (ch->counted >= chan_window(ch) || ch->tags.n_live >= TAGS_MAX);
 }

@@ -144,9 +144,13 @@ static int content_ended(struct chan *ch, enum side from)
     return 0;
 }
 
-/* Counts a content's frames. A wrong one is RabbitMQ's to judge, or the client's. */
-static int follow_content(struct chan *ch, enum side from, const struct frame *f)
+/* Counts a content's frames when they are on their way. A wrong one is RabbitMQ's to judge, or the
+ * client's. */
+static int follow_content(struct session *s, enum side from, const struct frame *f)
 {
+    struct chan *ch = chan_of(s, f->channel);
+    if (ch == NULL)
+        return 0;
     struct content *c = &ch->content[from];
     if (f->type == AMQP_FRAME_HEADER && c->header_due) {
         c->header_due = false;
@@ -207,16 +211,19 @@ static int handle_frame(struct session *s, enum side from, struct frame *f)
         return handle_greeting(s, f);
     if (session_state(s) == SESSION_REFUSED)
         return await_close_ok(s, from, f);
-    if (f->type == AMQP_FRAME_METHOD)
-        return handle_method(s, from, f);
-    struct chan *ch = chan_of(s, f->channel);
-    return ch != NULL ? follow_content(ch, from, f) : FORWARD;
+    return f->type == AMQP_FRAME_METHOD ? handle_method(s, from, f) : FORWARD;
 }
 
-static int forward(struct session *s, enum side from, const char *bytes, size_t n)
+static int hand_on(struct session *s, enum side from, const char *bytes, size_t n)
 {
     session_touch(s);
     return buf_append(&s->out[other(from)].bytes, bytes, n);
+}
+
+static int forward(struct session *s, enum side from, const struct frame *f)
+{
+    int r = hand_on(s, from, f->raw, f->n_raw);
+    return r == 0 ? follow_content(s, from, f) : r;
 }
 
 /* One of the tables is full: only this client is to blame. */
@@ -230,7 +237,7 @@ int session_input(struct session *s, enum side from, char *bytes, size_t n)
 {
     while (session_state(s) != SESSION_ENDED) {
         if (session_state(s) == SESSION_TUNNEL)
-            return n > 0 ? forward(s, from, bytes, n) : 0;
+            return n > 0 ? hand_on(s, from, bytes, n) : 0;
         struct frame f;
         int r = split_next(&s->in[from], &bytes, &n, &f);
         if (r == SPLIT_MORE)
@@ -241,7 +248,7 @@ int session_input(struct session *s, enum side from, char *bytes, size_t n)
         }
         r = handle_frame(s, from, &f);
         if (r == FORWARD)
-            r = forward(s, from, f.raw, f.n_raw);
+            r = forward(s, from, &f);
         else if (r == ERR_INVALID)
             r = refuse_excess(s);
         if (r < 0) {

@@ -114,6 +114,16 @@ void chan_settle_all(struct chan *ch, enum proxy_outcome outcome)
     }
 }
 
+void chan_forget_upstream(struct chan *ch)
+{
+    struct tag *tag;
+    while ((tag = tags_newest_of(&ch->tags, TAG_UPSTREAM, UINT64_MAX)) != NULL) {
+        struct proxy_consumer *c = tag->consumer;
+        tags_remove(&ch->tags, tag);
+        make_way(ch, c);
+    }
+}
+
 int chan_barrier_step(struct chan *ch)
 {
     struct session *s = ch->session;

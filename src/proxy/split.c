@@ -107,6 +107,8 @@ static int put_together(struct split *s, char **at, size_t *n, struct frame *out
             return cut_out(s, s->held.p, whole, out);
         }
         int r = take(s, whole, at, n);
+        if (r == SPLIT_MORE && measure(s, s->held.p, s->held.n) == 0)
+            return ERR_PROTOCOL;
         if (r != 0)
             return r;
     }

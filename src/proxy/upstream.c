@@ -99,6 +99,7 @@ static int on_consume_ok(struct call *c)
         return FORWARD;
     chan_consumer_name(a.consumer, tag);
     chan_consumer_start(a.consumer);
+    chan_consumer_release(a.consumer);
     return FORWARD;
 }
 
@@ -153,6 +154,15 @@ static int on_get_ok(struct call *c)
     return number(c, at, NULL, known && a.no_ack);
 }
 
+/* What it had sent between the client's recover and this is void too. */
+static int on_recover_ok(struct call *c)
+{
+    chan_forget_upstream(c->ch);
+    c->ch->recovering = false;
+    chan_wake(c->ch);
+    return FORWARD;
+}
+
 /* Of the work queue RabbitMQ has none; there may be one here. */
 static int on_get_empty(struct call *c)
 {
@@ -172,6 +182,7 @@ static const struct handler rows[] = {
     {AMQP_BASIC_GET_OK_METHOD, .handle = on_get_ok},
     {AMQP_BASIC_GET_EMPTY_METHOD, .handle = on_get_empty},
     {AMQP_BASIC_CONSUME_OK_METHOD, .handle = on_consume_ok},
+    {AMQP_BASIC_RECOVER_OK_METHOD, .handle = on_recover_ok},
     {AMQP_BASIC_CANCEL_OK_METHOD, .handle = on_cancel},
     {AMQP_BASIC_CANCEL_METHOD, .handle = on_cancel},
     {AMQP_QUEUE_DECLARE_OK_METHOD, .handle = on_declare_ok},

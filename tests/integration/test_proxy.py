@@ -221,13 +221,13 @@ def an_unknown_tag_is_refused_by_rabbitmq_in_its_own_words():
         w = Worker(p, prefetch=2)
         w.wait_for(2)
         w.channel.basic_ack(1)
-        w.channel.basic_ack(1)
-        wait_until(lambda: (w.turn(), w.channel.is_closed)[1])
+        w.wait_for(3)
         try:
-            w.channel.basic_qos(prefetch_count=1)
-            raise AssertionError("no error")
-        except pika.exceptions.ChannelWrongStateError:
-            pass
+            w.channel.basic_ack(1)
+            wait_until(lambda: (w.turn(), w.channel.is_closed)[1])
+        except pika.exceptions.ChannelClosedByBroker as error:  # pika's moment, not ours
+            equal(error.reply_code, 406)
+        assert w.channel.is_closed
         _settled(p, unknown_tags=1, in_flight=0, acked=1, failed=2)
 
 
