@@ -160,8 +160,10 @@ static int status_of_http(uint64_t http)
 static int on_header(nghttp2_session *s, const nghttp2_frame *frame, const uint8_t *name,
                      size_t n_name, const uint8_t *value, size_t n_value, uint8_t flags, void *ctx)
 {
-    struct call *c = call_of(s, frame->hd.stream_id);
     uint64_t number;
+    if (name[0] != ':' && name[0] != 'g')
+        return 0; /* content-type and what else is not looked at */
+    struct call *c = call_of(s, frame->hd.stream_id);
     if (c == NULL)
         return 0;
     if (is_name(name, n_name, "grpc-message")) {

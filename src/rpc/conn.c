@@ -24,9 +24,12 @@
 
 /* ---- nghttp2's callbacks ---- */
 
-static struct rpc_call *call_of(nghttp2_session *s, int32_t stream_id)
+/* Mostly the same one as before: a call's frames come in a row, and so do its header fields. */
+static struct rpc_call *call_of(struct rpc_conn *conn, int32_t stream_id)
 {
-    return nghttp2_session_get_stream_user_data(s, stream_id);
+    if (conn->recent == NULL || conn->recent->stream_id != stream_id)
+        conn->recent = nghttp2_session_get_stream_user_data(conn->session, stream_id);
+    return conn->recent;
 }
 
 static int on_begin_headers(nghttp2_session *s, const nghttp2_frame *frame, void *ctx)
@@ -38,17 +41,17 @@ static int on_begin_headers(nghttp2_session *s, const nghttp2_frame *frame, void
     if (c == NULL)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     nghttp2_session_set_stream_user_data(s, frame->hd.stream_id, c);
-    conn->opening = c;
+    conn->recent = c;
     return 0;
 }
 
 static int on_header(nghttp2_session *s, const nghttp2_frame *frame, const uint8_t *name,
                      size_t n_name, const uint8_t *value, size_t n_value, uint8_t flags, void *ctx)
 {
-    struct rpc_conn *conn = ctx;
-    if (conn->opening == NULL || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+    struct rpc_call *c = call_of(ctx, frame->hd.stream_id);
+    if (c == NULL || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    return rpc_call_header(conn->opening, (struct text){(const char *)name, n_name},
+    return rpc_call_header(c, (struct text){(const char *)name, n_name},
                            (struct text){(const char *)value, n_value});
 }
 
@@ -56,10 +59,9 @@ static int on_frame(nghttp2_session *s, const nghttp2_frame *frame, void *ctx)
 {
     struct rpc_conn *conn = ctx;
     conn->heard = true;
-    conn->opening = NULL;
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
         return 0;
-    struct rpc_call *c = call_of(s, frame->hd.stream_id);
+    struct rpc_call *c = call_of(conn, frame->hd.stream_id);
     if (c == NULL)
         return 0;
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
@@ -72,7 +74,7 @@ static int on_frame(nghttp2_session *s, const nghttp2_frame *frame, void *ctx)
 static int on_data(nghttp2_session *s, uint8_t flags, int32_t stream_id, const uint8_t *data,
                    size_t n, void *ctx)
 {
-    struct rpc_call *c = call_of(s, stream_id);
+    struct rpc_call *c = call_of(ctx, stream_id);
     if (c != NULL)
         rpc_call_data(c, data, n);
     return 0;
@@ -81,9 +83,10 @@ static int on_data(nghttp2_session *s, uint8_t flags, int32_t stream_id, const u
 /* The answer is out, but the client still sends: nobody reads that any more. */
 static int on_sent(nghttp2_session *s, const nghttp2_frame *frame, void *ctx)
 {
-    const struct rpc_call *c = call_of(s, frame->hd.stream_id);
-    if (frame->hd.type == NGHTTP2_HEADERS && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 &&
-        c != NULL && !c->client_ended)
+    if (frame->hd.type != NGHTTP2_HEADERS || (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
+        return 0;
+    const struct rpc_call *c = call_of(ctx, frame->hd.stream_id);
+    if (c != NULL && !c->client_ended)
         nghttp2_submit_rst_stream(s, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
     return 0;
 }
@@ -91,9 +94,8 @@ static int on_sent(nghttp2_session *s, const nghttp2_frame *frame, void *ctx)
 static int on_close(nghttp2_session *s, int32_t stream_id, uint32_t code, void *ctx)
 {
     struct rpc_conn *conn = ctx;
-    struct rpc_call *c = call_of(s, stream_id);
-    if (conn->opening == c)
-        conn->opening = NULL;
+    struct rpc_call *c = call_of(conn, stream_id);
+    conn->recent = NULL;
     nghttp2_session_set_stream_user_data(s, stream_id, NULL);
     rpc_call_free(c);
     return 0;
@@ -382,6 +384,7 @@ void rpc_conn_free(struct rpc_conn *c)
             nghttp2_session_set_stream_user_data(c->session, call->stream_id, NULL);
         rpc_call_free(call);
     }
+    c->recent = NULL;
     nghttp2_session_del(c->session);
     struct event *const events[] = {c->read, c->write, c->patience};
     for (size_t i = 0; i < ARRAY_SIZE(events); i++)

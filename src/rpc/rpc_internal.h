@@ -140,8 +140,8 @@ struct rpc_conn {
     bool shaking; /* the TLS handshake goes on */
     nghttp2_session *session;
     struct list calls;
-    struct list blocked;      /* rpc_call.wait of those who wait for room, not for a message */
-    struct rpc_call *opening; /* the one whose headers come in; NULL */
+    struct list blocked;     /* rpc_call.wait of those who wait for room, not for a message */
+    struct rpc_call *recent; /* whose frame was the latest; NULL */
     unsigned n_calls;
     struct event *read, *write;
     struct event *patience; /* looks at times whether the client is worth its place */
