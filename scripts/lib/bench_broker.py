@@ -17,9 +17,9 @@ import harness
 import rpc
 
 AS_JSON = "--json" in sys.argv[1:]
-ROUNDS = 5
-COUNTS = {"unary": 24000, "redis": 24000, "redis_together": 24000, "stream": 80000, "redis_pipelined": 80000,
-          "rabbit": 24000}
+ROUNDS = 9
+COUNTS = {"unary": 20000, "redis": 20000, "redis_together": 20000, "stream": 40000, "redis_pipelined": 40000,
+          "rabbit": 8000}
 NAMES = {"stream": "Harbinger, streams", "unary": "Harbinger, unary", "redis": "Redis",
          "redis_together": "Redis, LREM with BLMOVE", "redis_pipelined": "Redis, pipelined", "rabbit": "RabbitMQ"}
 # Who asks for how much at once, so that nobody compares what is not the same.
