@@ -320,11 +320,15 @@ def transactions_commit_or_are_refused():
     with _Case() as case:
         case.publish(2)
         channel = case.channel()
-        if PROXY:
-            _refused(540, channel.tx_select)
-            case.expect_left(2)
-            return
         channel.tx_select()
+        if PROXY:  # acks that end elsewhere than on this channel cannot be part of its transaction
+            try:
+                case.consume(channel)
+            except pika.exceptions.ConnectionClosedByBroker as closed:
+                equal(closed.reply_code, 540, "reply code")
+                case.expect_left(2)
+                return
+            raise AssertionError("540 was wanted")
         got, _ = case.consume(channel)
         channel.basic_ack(case.gather(got, 2)[0].tag)
         channel.tx_commit()
@@ -614,7 +618,7 @@ def tags_of_two_queues_on_a_channel_are_one_sequence():
         channel.basic_nack(others[8].tag, multiple=True, requeue=True)  # 14 to 18 come again
         case.gather(jobs, 13)
         case.gather(others, 13)
-        equal(_bodies(jobs[10:11]) + sorted(_bodies(jobs[11:])), [2, 7, 8], "jobs that came again")
+        equal(sorted(_bodies(jobs[10:])), [2, 7, 8], "jobs that came again")
         equal(sorted(_bodies(others[10:])), [6, 7, 8], "others that came again")
         assert all(one.redelivered for one in jobs[10:] + others[10:]), "redelivered"
         equal(sorted(one.tag for one in jobs[10:] + others[10:]), list(range(21, 27)), "new tags")

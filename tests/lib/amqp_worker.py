@@ -1,7 +1,7 @@
 """amqp_worker.py URI QUEUE PREFETCH HANDLE_MS: a plain AMQP worker on pika, which connects again when it must.
 
 Prints what tests/lib/worker.c prints: for each message that it has begun with, its number and the SHA-256 of its
-body, before it acks. SIGTERM ends it after the message at hand.
+body, before it acks; "ready" whenever it consumes. SIGTERM ends it after the message at hand.
 """
 import hashlib
 import signal
@@ -35,6 +35,7 @@ def work():
     channel = connection.channel()
     channel.basic_qos(prefetch_count=PREFETCH)
     channel.basic_consume(QUEUE, handle)
+    print("ready", flush=True)
     while not stopping and channel.is_open:
         connection.process_data_events(0.1)
     connection.close()

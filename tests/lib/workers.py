@@ -79,6 +79,18 @@ class AmqpWorkers(Workers):
         script = pathlib.Path(__file__).with_name("amqp_worker.py")
         return ["/usr/bin/python3", str(script), address, queue, str(prefetch), str(handle_ms)]
 
+    def _start(self, number):
+        log = self.dir / str(number)
+        self.begins_at = {**getattr(self, "begins_at", {}), number: log.stat().st_size if log.exists() else 0}
+        return super()._start(number)
+
+    def stop(self):
+        """When all are ready: Python would not know what to do with a signal before."""
+        for number in range(len(self.processes)):
+            harness.wait_until(lambda n=number: b"ready" in (self.dir / str(n)).read_bytes()[self.begins_at[n]:],
+                               what="a worker that is ready")
+        super().stop()
+
 
 def _unsettled():
     """Messages of the intake, with those that were delivered and not acked: they may still be on the wire."""
