@@ -30,6 +30,7 @@ struct proxy_consumer {
     struct list ready; /* world.ready, chan.stalled, session.stalled, or none */
     struct chan *chan;
     uint64_t number; /* for the station; ours only */
+    double priority; /* x-priority: a higher one that can take a message is served first */
     struct qos qos;
     uint32_t unsettled; /* its deliveries, RabbitMQ's too: they keep it here */
     bool ours;          /* it consumes the work queue */

@@ -1,5 +1,6 @@
 /* What clients say. Methods that are not here mean nothing to the proxy. */
 #include "amqp/codec.h"
+#include "amqp/header.h"
 #include "base/err.h"
 #include "proxy/chan.h"
 #include "proxy/frames.h"
@@ -170,6 +171,18 @@ static int forward_renamed(struct call *c, enum queue_kind kind, size_t n_name)
     return r < 0 ? r : SWALLOW;
 }
 
+/* What a consumer's arguments say of its priority; without any it is 0, as RabbitMQ has it. */
+static double priority_of(struct text arguments)
+{
+    struct header h;
+    size_t at = 0;
+    double priority;
+    while (header_next(arguments, true, &at, &h) == 0)
+        if (text_equal(h.name, text_of("x-priority")) && header_number(&h, &priority))
+            return priority;
+    return 0;
+}
+
 static int on_consume(struct call *c)
 {
     enum { NO_ACK = 2, NOWAIT = 8 };
@@ -189,6 +202,7 @@ static int on_consume(struct call *c)
     new->ours = kind != QUEUE_OTHER;
     new->number = new->ours ? world_number(c->s->world) : 0;
     new->no_ack = (bits & NO_ACK) != 0;
+    new->priority = priority_of(args_long(&c->a));
     new->qos = c->ch->each;
     chan_consumer_name(new, tag);
     int r = 0;

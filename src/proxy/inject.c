@@ -1,5 +1,6 @@
 /*
- * Who gets the next message. Those who could take one stand in line (world.ready); whoever is at the
+ * Who gets the next message. Those who could take one stand in line (world.ready), by priority and
+ * then by arrival; whoever is at the
  * front and cannot is put where what it lacks will be noticed, so nobody is looked for:
  *
  *   its own window is full                        no list: its next settlement wakes it
@@ -50,10 +51,20 @@ static bool consumer_is_full(const struct proxy_consumer *c)
 
 /* ---- turns ---- */
 
+/* Behind those of its own priority and of higher ones: nearly always at the end. */
+static void line_up(struct proxy_consumer *c)
+{
+    struct list *ready = &c->chan->session->world->ready, *behind = ready;
+    while (behind->prev != ready &&
+           LIST_ENTRY(behind->prev, struct proxy_consumer, ready)->priority < c->priority)
+        behind = behind->prev;
+    list_insert_before(behind, &c->ready);
+}
+
 void chan_consumer_wake(struct proxy_consumer *c)
 {
     if (c->ours && c->active && list_empty(&c->ready) && !consumer_is_full(c))
-        list_push_back(&c->chan->session->world->ready, &c->ready);
+        line_up(c);
 }
 
 void chan_wake(struct chan *ch)
@@ -64,7 +75,7 @@ void chan_wake(struct chan *ch)
     uint32_t room = ch->counted < chan_window(ch) ? chan_window(ch) - ch->counted : 1;
     while (room-- > 0 && (node = list_first(&ch->stalled)) != NULL) {
         list_remove(node);
-        list_push_back(&ch->session->world->ready, node);
+        line_up(LIST_ENTRY(node, struct proxy_consumer, ready));
     }
 }
 
@@ -73,7 +84,7 @@ void session_drained(struct session *s)
     struct list *node;
     while (!session_is_full(s) && (node = list_first(&s->stalled)) != NULL) {
         list_remove(node);
-        list_push_back(&s->world->ready, node);
+        line_up(LIST_ENTRY(node, struct proxy_consumer, ready));
     }
 }
 
