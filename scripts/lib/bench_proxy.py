@@ -141,6 +141,8 @@ def memory():
     settings = {**STATIC, "backend": "harbinger", "intake.channels": 32, "intake.window": HELD // 32 + 1,
                 "intake.window_bytes": "1GiB", "broker.lease": "0"}
     through = arms.proxy_is_built()
+    if through:
+        settings["intake.per_worker"] = 65535
     with Proxy(**settings) if through else Bare(settings) as arm, harness.connect(arm.workers) as connection:
         channel = connection.channel()
         if through:

@@ -31,18 +31,14 @@ class _Case(arms.Arm):
         self.producer.confirm_delivery()
 
     def publish(self, count=1, **properties):
-        """Numbered bodies, until all can be delivered."""
+        """Numbered bodies."""
         properties = pika.BasicProperties(**{"delivery_mode": 2, **properties})
         for number in range(self.published, self.published + count):
             self.send(b"%d" % number, properties)
         self.published += count
-        self.wait_arrived()
 
     def send(self, body, properties=None, exchange="", key=None):
         self.producer.basic_publish(exchange, self.intake if key is None else key, body, properties, mandatory=True)
-
-    def wait_arrived(self):
-        wait_until(lambda: self.arrived(self.producer), what="all messages where they can be delivered")
 
     def connect(self, **options):
         """A worker's connection."""
@@ -77,6 +73,7 @@ class _Case(arms.Arm):
     def exactly(self, into, count, channel):
         """`count` deliveries, and no more in front of an answer that was asked for after them."""
         self.gather(into, count, channel)
+        wait_until(lambda: self.could_deliver(self.producer), what="messages that could be delivered")
         for _ in range(3):
             channel.queue_declare(self.work, passive=True)
             channel.connection.process_data_events(0.01)
@@ -682,7 +679,6 @@ def all_properties_arrive_as_they_were_sent():
         for properties in (sent, pika.BasicProperties(), pika.BasicProperties(headers={}),
                            pika.BasicProperties(delivery_mode=1, content_type="")):
             case.send(b"body", properties)
-        case.wait_arrived()
         channel = case.channel()
         got, _ = case.consume(channel)
         case.exactly(got, 4, channel)
@@ -702,7 +698,6 @@ def a_worker_sees_where_a_message_was_published_to():
         case.producer.queue_bind(case.intake, "clients.topic", "jobs.#")
         case.send(b"0", exchange="clients.topic", key="jobs.fast.some")
         case.send(b"1")
-        case.wait_arrived()
         channel = case.channel()
         got, _ = case.consume(channel)
         case.exactly(got, 2, channel)
@@ -716,7 +711,6 @@ def bodies_of_any_size_arrive():
         sizes = [0, 1, 4087, 4088, 4089, 131064, 131065, 400000]
         for size in sizes:
             case.send(bytes(n % 251 for n in range(size)), pika.BasicProperties(delivery_mode=2))
-        case.wait_arrived()
         for frame_max in (131072, 4096):
             channel = case.connect(frame_max=frame_max).channel()
             got, _ = case.consume(channel)

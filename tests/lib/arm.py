@@ -8,6 +8,7 @@ HARBINGER_TEST_WORK (names of queues), and its exit code is ours.
 """
 import os
 import re
+import socket
 import subprocess
 import sys
 
@@ -61,9 +62,14 @@ class Arm:
                 channel.queue_declare(self.work, durable=True)
 
     def wait_ready(self):
+        """Until workers can connect."""
         if self.daemon is not None:
-            harness.wait_until(lambda: self.daemon.status()["intake"].get("state") == "consuming", 30,
-                               "an intake that is consumed")
+            harness.wait_until(self._listens, 30, "a proxy that listens")
+
+    def _listens(self):
+        host, port = self.address.rsplit(":", 1)
+        with socket.socket() as probe:
+            return probe.connect_ex((host, int(port))) == 0
 
     def left(self, channel):
         """How many messages are not settled. Direct: of those that no worker has (`channel` is any to RabbitMQ)."""
@@ -72,9 +78,14 @@ class Arm:
             count += self.daemon.status()["intake"].get("held", 0) + harness.ready_count(channel, self.work)
         return count
 
-    def arrived(self, channel):
-        """Whether all that was published can be handed to workers (confirms say so on RabbitMQ alone)."""
-        return self.daemon is None or harness.ready_count(channel, self.intake) == 0
+    def could_deliver(self, channel):
+        """Whether a worker that takes no more would get some if it did (confirms say so on RabbitMQ alone).
+
+        The daemon holds messages only in proportion to the workers that it has, and only once they are there.
+        """
+        if self.daemon is None or harness.ready_count(channel, self.intake) == 0:
+            return True
+        return self.daemon.status().get("broker", {"waiting": 0})["waiting"] > 0
 
     def __enter__(self):
         return self
