@@ -33,6 +33,7 @@ struct peer {
     int wake_fd;
     bool heard;      /* the server has spoken HTTP/2 on this connection */
     bool going_away; /* the server takes no further calls on this connection */
+    bool introduced; /* it was told who we are */
     uint64_t n_connections;
 };
 
@@ -101,6 +102,7 @@ static void hang_up(struct peer *p, const char *why)
     p->out_at = 0;
     p->going_away = false;
     p->heard = false;
+    p->introduced = false;
 }
 
 static void hang_up_lost(struct peer *p)
@@ -478,15 +480,14 @@ static int submit_stream(struct call *c, mono_t until, const char *bearer)
     char path[128], timeout[12];
     put_path(path, sizeof path, c->method);
     nghttp2_nv fields[9] = {
-        constant(":method", "POST"),
-        constant(":scheme", p->wire.ssl != NULL ? "https" : "http"),
-        field(":path", path),
-        constant(":authority", p->options.address),
-        constant("te", "trailers"),
-        constant("content-type", "application/grpc"),
-        constant("user-agent", "harbinger-c"),
+        constant(":method", "POST"), constant(":scheme", p->wire.ssl != NULL ? "https" : "http"),
+        field(":path", path),        constant(":authority", p->options.address),
+        constant("te", "trailers"),  constant("content-type", "application/grpc"),
     };
-    size_t n = 7;
+    size_t n = 6;
+    if (!p->introduced) /* once a connection: it costs both sides time with each call */
+        fields[n++] = constant("user-agent", "harbinger-c");
+    p->introduced = true;
     if (until != MONO_NEVER) {
         mono_t left = until - peer_now();
         grpc_timeout_format(left > MONO_MS ? left : MONO_MS, timeout);

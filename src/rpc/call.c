@@ -21,11 +21,10 @@
 
 struct rpc_call *rpc_call_new(struct rpc_conn *conn, int32_t stream_id)
 {
-    struct rpc_call *c = calloc(1, sizeof *c);
+    struct rpc_call *c = malloc(sizeof *c); /* glibc's calloc is the slower one */
     if (c == NULL)
         return NULL;
-    c->conn = conn;
-    c->stream_id = stream_id;
+    *c = (struct rpc_call){.conn = conn, .stream_id = stream_id};
     c->in.max = conn->server->options.max_message_bytes;
     c->deadline = MONO_NEVER;
     list_init(&c->wait);
