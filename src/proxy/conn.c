@@ -378,7 +378,8 @@ void proxy_conn_flush(struct proxy_conn *c)
     follow_state(c);
     send_side(c, SIDE_UPSTREAM);
     send_side(c, SIDE_CLIENT);
-    session_drained(&c->session);
+    if (session_drained(&c->session))
+        proxy_server_wake(c->server); /* this turn's pump was before */
     if (c->ending) {
         finish_side(c, SIDE_CLIENT);
         finish_side(c, SIDE_UPSTREAM);

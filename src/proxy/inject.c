@@ -1,10 +1,11 @@
 /*
  * Who gets the next message. Those who could take one stand in line (world.ready), by priority and
- * then by arrival; whoever is at the
- * front and cannot is put where what it lacks will be noticed, so nobody is looked for:
+ * then by arrival; whoever is at the front and cannot is put where what it lacks will be noticed, so
+ * nobody is looked for:
  *
  *   its own window is full                        no list: its next settlement wakes it
- *   its channel's window, a content, flow off     chan.stalled
+ *   its channel's window; a content, recover or   chan.stalled
+ *   flow off there
  *   too much waits to be sent to its client       session.stalled
  */
 #include "proxy/chan.h"
@@ -79,13 +80,16 @@ void chan_wake(struct chan *ch)
     }
 }
 
-void session_drained(struct session *s)
+bool session_drained(struct session *s)
 {
     struct list *node;
+    bool any = false;
     while (!session_is_full(s) && (node = list_first(&s->stalled)) != NULL) {
         list_remove(node);
         line_up(LIST_ENTRY(node, struct proxy_consumer, ready));
+        any = true;
     }
+    return any;
 }
 
 bool session_is_full(const struct session *s)

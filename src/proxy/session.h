@@ -91,8 +91,9 @@ static inline enum session_state session_state(const struct session *s)
  * ERR_INVALID (a table is full): the session cannot go on, session_end is next. */
 int session_input(struct session *s, enum side from, char *bytes, size_t n) MUST_CHECK;
 
-/* The client has taken bytes from its outbox: whoever waited for room may be ready. */
-void session_drained(struct session *s);
+/* The client has taken bytes from its outbox: who waited for room gets in line. True when somebody
+ * did. */
+bool session_drained(struct session *s);
 /* So much waits for the client that nothing is injected. */
 bool session_is_full(const struct session *s);
 /* Bytes held, both ways. */

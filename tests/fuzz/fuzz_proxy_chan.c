@@ -61,7 +61,7 @@ static void other(struct proxy_world *w, uint8_t what)
     case 2:
         while (proxy_world_take(w, SIDE_CLIENT, &f))
             continue;
-        session_drained(&w->session);
+        (void)session_drained(&w->session);
         break;
     default: w->draining = !w->draining; break;
     }
