@@ -19,14 +19,21 @@ static bool before(const struct completion *a, const struct completion *b)
     return a->at < b->at || (a->at == b->at && a->start < b->start);
 }
 
-void completions_push(struct completions *c, struct completion x)
+/* x comes to place i, or above. */
+static void rise(struct completions *c, uint32_t i, struct completion x)
 {
-    uint32_t i = c->n++;
     for (; i > 0 && before(&x, &c->heap[(i - 1) / 2]); i = (i - 1) / 2)
         c->heap[i] = c->heap[(i - 1) / 2];
     c->heap[i] = x;
 }
 
+void completions_push(struct completions *c, struct completion x)
+{
+    rise(c, c->n++, x);
+}
+
+/* The hole at the top goes all the way down, and the last one rises from there: it mostly belongs far
+ * down, so comparing it on the way would be for nothing. */
 struct completion completions_pop(struct completions *c)
 {
     struct completion first = c->heap[0], last = c->heap[--c->n];
@@ -34,10 +41,8 @@ struct completion completions_pop(struct completions *c)
     for (uint32_t child; (child = 2 * i + 1) < c->n; i = child) {
         if (child + 1 < c->n && before(&c->heap[child + 1], &c->heap[child]))
             child++;
-        if (!before(&c->heap[child], &last))
-            break;
         c->heap[i] = c->heap[child];
     }
-    c->heap[i] = last;
+    rise(c, i, last);
     return first;
 }

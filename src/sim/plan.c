@@ -177,19 +177,13 @@ unsigned plan_level(const struct sim_plan *p, unsigned levels, int64_t duration_
 
 /* ---- windows ---- */
 
-static unsigned window_by_time(const struct sim_plan *p, int64_t arrival_us)
-{
-    double share = (double)(arrival_us - p->first_us) / (double)(p->last_us - p->first_us);
-    unsigned w = (unsigned)(share * p->split.windows);
-    return w < p->split.windows ? w : p->split.windows - 1;
-}
-
 unsigned plan_window(const struct sim_plan *p, uint64_t row, int64_t arrival_us)
 {
-    if (p->split.windows_by == SIM_BY_TIME && p->last_us > p->first_us)
-        return window_by_time(p, arrival_us);
-    double share = (double)row / (double)p->info.n_evaluation;
-    return (unsigned)(share * p->split.windows);
+    if (p->split.windows_by == SIM_BY_ROWS || p->last_us == p->first_us)
+        return (unsigned)(row * p->split.windows / p->info.n_evaluation);
+    uint64_t at = (uint64_t)(arrival_us - p->first_us), span = (uint64_t)(p->last_us - p->first_us);
+    unsigned w = (unsigned)(at * p->split.windows / span);
+    return w < p->split.windows ? w : p->split.windows - 1;
 }
 
 /* ---- life ---- */

@@ -106,6 +106,7 @@ int router_init(struct router *r, const struct sim_plan *plan, const struct sim_
 {
     *r = (struct router){.plan = plan, .source = source, .options = o};
     struct flow_options flow = {.rules = rules_of(o), .predictor = o->predictor};
+    r->key_rules = flow.rules.key;
     r->flow = flow_new(&flow, e);
     if (r->flow == NULL)
         return e->code;
@@ -139,9 +140,8 @@ void router_teach(struct router *r, const struct sim_job *job, mono_t at)
     char scratch[JOB_SCRATCH_BYTES];
     if (!uses_flow(r->options->router) || !r->options->warm)
         return;
-    const struct flow_rules rules = rules_of(r->options);
     struct job view = job_of(r, job);
-    key_of(&rules.key, &view, &key, &label, scratch);
+    key_of(&r->key_rules, &view, &key, &label, scratch);
     struct text parent = key_parent(&key);
     (void)hb_predictor_observe(flow_predictor(r->flow), (struct hb_key){key.raw, key.n},
                                (struct hb_key){parent.p, parent.n}, (double)job->duration_us / 1000,

@@ -11,6 +11,7 @@ struct router {
     const struct sim_source *source;
     const struct sim_options *options; /* as they are used: router_adjust */
     struct flow *flow;
+    struct key_rules key_rules; /* the flow's */
     struct station *station;
     uint16_t *by_key; /* what is known of it; ROUTER_NEW at first */
 };

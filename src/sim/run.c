@@ -96,7 +96,7 @@ static int refused(const struct run *r, int outcome, struct err *e)
 {
     if (outcome == HB_BROKER_FULL)
         return err_set(e, ERR_INVALID,
-                       "more than %llu jobs wait after %.0f s: the workers are overloaded",
+                       "more than %llu jobs wait after %g s: the workers are overloaded",
                        (unsigned long long)r->o.broker.max_messages, (double)r->now / 1e9);
     return err_set(e, ERR_NOMEM, "no memory for another waiting job");
 }

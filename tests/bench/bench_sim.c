@@ -2,10 +2,9 @@
  * bench-sim [--json] [--runs N] [--jobs N]: simulated jobs per second of one core.
  *
  * The trace is in memory: 424 keys whose use falls off as 1/rank, durations lognormal around a
- * median per key (1 ms .. 10 s), Poisson arrivals; half of it is history. 64 workers, load 0.8. One
- * run is a whole simulation with its quantiles; the plan, made once per trace, is timed by itself.
- * Printed are the median of the runs, the least and the most, in jobs of the evaluation per second
- * of the thread's CPU time; predictive runs also learn the history in that time.
+ * median per key (1 ms .. 10 s), Poisson arrivals. 64 workers, load 0.8. One run is a whole
+ * simulation with its quantiles; the plan, made once per trace, is timed by itself. Printed are the
+ * median of the runs, the least and the most, in simulated jobs per second of the thread's CPU time.
  */
 #include "base/compiler.h"
 #include "base/rng.h"
@@ -19,7 +18,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { KEYS = 424, JOBS = 4000000, RUNS = 7, RUNS_MAX = 1000 };
+enum { KEYS = 424, JOBS = 2000000, RUNS = 7, RUNS_MAX = 1000 };
 
 static void fail(const char *what)
 {
@@ -130,7 +129,7 @@ static void measure(struct bench *b, const char *name, const struct sim_options 
 static void plan(struct bench *b)
 {
     struct err e;
-    struct sim_split split = {.history = 0.5, .windows = 7};
+    struct sim_split split = {.windows = 7};
     double before = cpu_s();
     b->plan = sim_plan_new(&b->source, &split, &e);
     if (b->plan == NULL)
@@ -153,9 +152,6 @@ static void measure_all(struct bench *b)
     measure(b, "fifo", &o);
     o = base;
     measure(b, "predictive", &o);
-    o.warm = false;
-    measure(b, "predictive cold", &o);
-    o.warm = true;
     o.broker.weighted = true;
     measure(b, "weighted, pausing", &o);
     o = base;

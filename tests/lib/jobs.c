@@ -1,5 +1,7 @@
 #include "lib/jobs.h"
 
+#include <stdio.h>
+
 static int next(void *ctx, struct sim_job *out, struct err *e)
 {
     struct jobs *j = ctx;
@@ -18,19 +20,12 @@ static int rewind_jobs(void *ctx, struct err *e)
 
 static struct text key(void *ctx, uint32_t i)
 {
-    struct jobs *j = ctx;
-    char digits[10];
-    size_t n = 0, at = 0;
-    do
-        digits[n++] = (char)('0' + i % 10);
-    while ((i /= 10) > 0);
-    j->name[at++] = 'k';
-    while (n > 0)
-        j->name[at++] = digits[--n];
-    return (struct text){j->name, at};
+    return text_of(((struct jobs *)ctx)->names[i]);
 }
 
 struct sim_source jobs_source(struct jobs *j)
 {
+    for (unsigned i = 0; i < JOBS_KEYS; i++)
+        snprintf(j->names[i], sizeof j->names[i], "k%u", i);
     return (struct sim_source){j, next, rewind_jobs, key, NULL};
 }

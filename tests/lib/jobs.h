@@ -4,13 +4,15 @@
 
 #include "sim/sim.h"
 
+enum { JOBS_KEYS = 500 };
+
 struct jobs {
     struct sim_job *at; /* the caller's */
     size_t n, next;
-    char name[16]; /* of the latest key that was asked for */
+    char names[JOBS_KEYS][8]; /* k0, k1, ... */
 };
 
-/* The source borrows the jobs. */
+/* The source borrows the jobs, whose keys are below JOBS_KEYS. */
 struct sim_source jobs_source(struct jobs *j);
 
 #endif
