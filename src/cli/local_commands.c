@@ -1,6 +1,13 @@
 #include "cli/local.h"
 
 const struct local_command local_commands[] = {
+    {"simulate", "FILE | --generate KIND[:SEED] [OPTION]...",
+     "what Harbinger would do to the jobs of a trace",
+     "Serves the trace by each arm, at each load, with the daemon's own code and a clock that "
+     "does\n"
+     "not wait; prints latencies and their change against fifo. KIND: prodflow, mg1, toy or\n"
+     "serverless. Logs of other formats: 'harbinger trace convert' first.\n",
+     local_simulate_options, local_simulate},
     {"trace convert", "--format NAME [OPTION]... [FILE] [--out FILE]",
      "a log of another format as a trace",
      "Reads gzip directly. Rows come in any order. Bad rows are counted by reason and the first\n"

@@ -42,6 +42,11 @@ json_t *cli_trace_rows_json(const struct rows *rows);
 /* One line of JSON on standard output. Takes `all`. An exit code. */
 int cli_trace_print_json(json_t *all);
 
+/* What `harbinger trace generate KIND --seed SEED` makes, in *out, an empty set. An exit code, with the
+ * reason said as of command l. */
+int cli_trace_generate(const struct local *l, const char *kind, uint64_t seed,
+                       struct trace_set *out) MUST_CHECK;
+
 /* Writes the set as a trace; refuses a terminal. An exit code. */
 int cli_trace_save(const struct local *l, const struct trace_set *set, const char *path);
 

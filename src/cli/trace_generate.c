@@ -268,18 +268,37 @@ static int generate(const struct local *l, const struct kind *k, uint64_t seed)
     return code;
 }
 
+static const struct kind *find_kind(const struct local *l, const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+        if (strcmp(kinds[i].name, name) == 0)
+            return &kinds[i];
+    local_usage(l, "there is no '%s'; one of prodflow, mg1, toy, serverless", name);
+    return NULL;
+}
+
+int cli_trace_generate(const struct local *l, const char *kind, uint64_t seed,
+                       struct trace_set *out)
+{
+    static const struct local_command plain = {.options = local_trace_generate_options};
+    const struct local defaults = {.command = &plain};
+    const struct kind *k = find_kind(l, kind);
+    json_t *summary = json_object();
+    int code = k == NULL ? CLI_USAGE : summary == NULL ? no_memory() : CLI_OK;
+    if (code == CLI_OK)
+        code = k->generate(&defaults, seed, out, summary);
+    json_decref(summary);
+    return code;
+}
+
 int local_trace_generate(struct local *l)
 {
     uint64_t seed = 1;
-    const struct kind *k = NULL;
     if (l->n_operands != 1)
         return local_usage(l, "one of prodflow, mg1, toy, serverless");
-    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-        if (strcmp(kinds[i].name, l->operands[0]) == 0)
-            k = &kinds[i];
+    const struct kind *k = find_kind(l, l->operands[0]);
     if (k == NULL)
-        return local_usage(l, "there is no '%s'; one of prodflow, mg1, toy, serverless",
-                           l->operands[0]);
+        return CLI_USAGE;
     if (!local_number(l, "seed", 0, INT64_MAX, &seed))
         return CLI_USAGE;
     if (local_given(l, "json") && strcmp(local_text(l, "out", ""), "-") == 0)

@@ -39,7 +39,7 @@ check proxy base harbinger amqp
 check client base harbinger rpc
 check sidecar base harbinger predict policy broker port flow conf amqp http store rpc proxy
 check trace base harbinger predict
-check cli base harbinger client rpc trace
+check cli base harbinger client rpc trace sim lab
 
 n=$((n + 1))
 if grep -rn '#include "' ../include | grep -v '#include "harbinger/'; then
