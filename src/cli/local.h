@@ -61,9 +61,11 @@ int local_failed(const struct err *e);
 int local_simulate(struct local *l);
 int local_trace_convert(struct local *l);
 int local_trace_generate(struct local *l);
+int local_trace_info(struct local *l);
 
 extern const struct local_option local_simulate_options[];
 extern const struct local_option local_trace_convert_options[];
 extern const struct local_option local_trace_generate_options[];
+extern const struct local_option local_trace_info_options[];
 
 #endif
