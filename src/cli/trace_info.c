@@ -77,12 +77,14 @@ static void print_predictability(const struct info *i)
     print_score("by the global median", &i->global);
     print_score("by the key's median", &i->per_key);
     print_score("the same, good keys only", &i->gated);
-    printf("  good keys: %" PRIu32 " of %" PRIu32 ", %.1f %% of the jobs; jobs of new keys: %.1f %%\n",
+    printf("  good keys: %" PRIu32 " of %" PRIu32
+           ", %.1f %% of the jobs; jobs of new keys: %.1f %%\n",
            i->keys_routable, i->keys_taught, 100 * i->jobs_routable, 100 * i->jobs_unseen);
     printf("  boundaries %.6g and %.6g ms\n", i->terciles_ms[0], i->terciles_ms[1]);
     if (i->pairs.different > 0)
-        printf("  of near jobs whose cost differs, the key orders %.1f %% rightly, %.1f %% wrongly\n",
-               100 * i->pairs.right, 100 * i->pairs.wrong);
+        printf(
+            "  of near jobs whose cost differs, the key orders %.1f %% rightly, %.1f %% wrongly\n",
+            100 * i->pairs.right, 100 * i->pairs.wrong);
 }
 
 static void print_spread(const char *name, const struct info_spread *s)

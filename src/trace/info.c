@@ -28,7 +28,7 @@ struct work {
     double *values; /* as many as there are jobs, for sorting */
     struct {
         double spread, jobs;
-    } *spreads; /* as many as there are keys */
+    } * spreads; /* as many as there are keys */
 };
 
 static int by_value(const void *a, const void *b)
@@ -169,9 +169,8 @@ static void learn(struct work *w, size_t n, struct info *out)
         if (count == 0)
             continue;
         l->median[k] = quantile(of_key, count, 0.5);
-        l->routable[k] =
-            count >= INFO_MIN_SAMPLES &&
-            quantile(of_key, count, 0.99) / floored(l->median[k]) <= INFO_MAX_SPREAD;
+        l->routable[k] = count >= INFO_MIN_SAMPLES &&
+                         quantile(of_key, count, 0.99) / floored(l->median[k]) <= INFO_MAX_SPREAD;
         out->keys_taught++;
         out->keys_routable += l->routable[k];
     }

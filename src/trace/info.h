@@ -38,8 +38,8 @@ struct info_spread {
 struct info {
     size_t jobs;
     uint32_t keys, producers;
-    double span_s; /* from the first arrival to the last */
-    double work_s; /* all durations together */
+    double span_s;      /* from the first arrival to the last */
+    double work_s;      /* all durations together */
     double concurrency; /* busy workers on average: work over span; 0 when the span is 0 */
     double top_share;   /* of the work that the longest 1 % of the jobs has, rounded up to a job */
     struct {
