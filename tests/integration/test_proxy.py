@@ -2,11 +2,11 @@
 
 The broker behind the proxy is proxy_server's own; RabbitMQ is a real one.
 """
+import json
 import os
 import socket
-import struct
+import subprocess
 import sys
-import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -499,6 +499,25 @@ def transactions_are_refused_beside_the_work_queue_only():
         _settled(p, refused_tx=2, connections=0, in_flight=0)
         c = p.connect()
         c.channel().queue_purge(QUEUE)
+
+
+# --- another client -----------------------------------------------------------------------------
+
+def librabbitmq_works_through_it_as_it_is():
+    with Proxied(work=QUEUE) as p:
+        uri = harness.AMQP.replace(str(harness.amqp_port()), str(p.port))
+        with harness.connect() as c:
+            c.channel().queue_declare(QUEUE, durable=True)
+        program = harness.BUILD / "tests/lib/load"
+        for ours in (True, False):  # the last ones are RabbitMQ's own, published with confirms
+            if ours:
+                p.put(2000, 256)
+            else:
+                subprocess.run([program, "publish", uri, QUEUE, "2000"], stdout=subprocess.DEVNULL, check=True, timeout=60)
+            done = subprocess.run([program, "consume", uri, QUEUE, "2000", f"prefetch={1 if ours else 100}"],
+                                  stdout=subprocess.PIPE, check=True, timeout=60)
+            equal(json.loads(done.stdout)["received"], 2000)
+            _settled(p, waiting=0, in_flight=0, connections=0)
 
 
 # --- durations ----------------------------------------------------------------------------------

@@ -409,7 +409,8 @@ static void comes_in(struct all *a, enum side from, struct buf *out, size_t n)
     size_t m = n < out->n ? n : out->n;
     MUST(session_input(&a->w.session, from, out->p, m) == 0);
     MUST(session_state(&a->w.session) == SESSION_OPEN);
-    memmove(out->p, out->p + m, out->n - m);
+    if (m > 0)
+        memmove(out->p, out->p + m, out->n - m);
     out->n -= m;
 }
 
