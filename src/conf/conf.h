@@ -149,6 +149,18 @@ struct conf {
     } rpc; /* with the harbinger backend */
 
     struct {
+        char *listen;            /* "" = off; ADDRESS:PORT, port 0 = any */
+        char *certificate, *key; /* "" = in the clear */
+        char *upstream;          /* HOST:PORT; "" = those of amqp.uri */
+        bool upstream_tls;
+        char *upstream_ca; /* "" = the system's */
+        unsigned max_connections;
+        uint64_t max_connection_bytes;
+        unsigned max_window; /* 0 = as the worker asks */
+        bool barrier, allow_guest;
+    } proxy; /* with the harbinger backend */
+
+    struct {
         char *queue;
         char *exchange;                 /* "" = the default exchange with the queue's name */
         struct conf_numbers priorities; /* empty, or one per level; conf_priority resolves it */

@@ -129,6 +129,33 @@ static bool check_rpc(const struct conf *c, struct conf_errors *errors)
     return false;
 }
 
+static bool check_proxy(const struct conf *c, struct conf_errors *errors)
+{
+    bool fine = true;
+    if (c->proxy.listen[0] != '\0' && c->backend != CONF_BACKEND_HARBINGER) {
+        disagree(c, errors, "proxy.listen", "backend",
+                 "proxy.listen: needs backend: harbinger; with the other one workers connect to "
+                 "RabbitMQ itself");
+        fine = false;
+    }
+    if (c->proxy.listen[0] != '\0' && strcmp(c->proxy.listen, c->rpc.listen) == 0 &&
+        strcmp(strrchr(c->proxy.listen, ':'), ":0") != 0) {
+        disagree(c, errors, "proxy.listen", "rpc.listen",
+                 "proxy.listen: is rpc.listen too; expected an address of its own");
+        fine = false;
+    }
+    if (c->proxy.key[0] != '\0' && c->proxy.certificate[0] == '\0') {
+        disagree(c, errors, "proxy.key", "proxy.certificate", "proxy.key: needs proxy.certificate");
+        fine = false;
+    }
+    if (c->proxy.upstream_ca[0] != '\0' && !c->proxy.upstream_tls) {
+        disagree(c, errors, "proxy.upstream_ca", "proxy.upstream_tls",
+                 "proxy.upstream_ca: needs proxy.upstream_tls: true");
+        fine = false;
+    }
+    return fine;
+}
+
 /* A queue with two roles would feed the sidecar its own output. */
 static bool check_queues(const struct conf *c, struct conf_errors *errors)
 {
@@ -176,6 +203,9 @@ int conf_check(const struct conf *c, struct conf_errors *errors)
     bool window = check_window(c, errors);
     bool broker = check_broker(c, errors);
     bool rpc = check_rpc(c, errors);
+    bool proxy = check_proxy(c, errors);
     bool predictor = check_predictor(c, errors);
-    return levels && durations && queues && window && broker && rpc && predictor ? 0 : ERR_CONFIG;
+    return levels && durations && queues && window && broker && rpc && proxy && predictor
+               ? 0
+               : ERR_CONFIG;
 }

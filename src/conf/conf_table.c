@@ -144,6 +144,32 @@ static const struct conf_option rows[] = {
     {ROW("rpc.max_pull_wait", DURATION, rpc.max_pull_wait, "5s"), RANGE("1ms", "1h"),
      HELP("The longest that a Pull waits for a message.")},
 
+    {ROW("proxy.listen", TEXT, proxy.listen, ""), .syntax = CONF_S_LISTEN, .example = "127.0.0.1:5673",
+     HELP("Address that AMQP workers connect to instead of RabbitMQ: they change host and port, nothing else; "
+          "port 0 = any free one, logged; \"\" = off.")},
+    {ROW("proxy.certificate", TEXT, proxy.certificate, ""), .example = "/etc/harbinger/server.pem",
+     HELP("PEM file with the server's certificate, read again on SIGHUP; \"\" = in the clear.")},
+    {ROW("proxy.key", TEXT, proxy.key, ""), .example = "/etc/harbinger/server.key",
+     HELP("PEM file with its private key; \"\" = it is in proxy.certificate.")},
+    {ROW("proxy.upstream", TEXT, proxy.upstream, ""), .example = "rabbit.example:5672",
+     HELP("Host and port of the RabbitMQ that each worker gets a connection to, with its own user and password; "
+          "\"\" = those of amqp.uri.")},
+    {ROW("proxy.upstream_tls", BOOL, proxy.upstream_tls, "false"),
+     HELP("Whether these connections use TLS.")},
+    {ROW("proxy.upstream_ca", TEXT, proxy.upstream_ca, ""), .example = "/etc/harbinger/ca.pem",
+     HELP("PEM file with who may have signed RabbitMQ's certificate; \"\" = the system's.")},
+    {ROW("proxy.max_connections", UNSIGNED, proxy.max_connections, "1024"), RANGE("1", "65535"),
+     HELP("Workers' connections at a time; each is one to RabbitMQ too.")},
+    {ROW("proxy.max_connection_bytes", SIZE, proxy.max_connection_bytes, "1MiB"), RANGE("64KiB", "4GiB"),
+     HELP("Bytes held for one connection, each way; one message may pass it.")},
+    {ROW("proxy.max_window", UNSIGNED, proxy.max_window, "0"), RANGE("0", "65535"),
+     HELP("Messages that a consumer has at a time at most, whatever prefetch it asks for: its durations are true when "
+          "that is as many as it runs at once. 0 = as it asks, and 250 where it asks for no limit.")},
+    {ROW("proxy.barrier", BOOL, proxy.barrier, "true"),
+     HELP("Acks wait until what their channel has published before has reached RabbitMQ, as on RabbitMQ alone.")},
+    {ROW("proxy.allow_guest", BOOL, proxy.allow_guest, "false"),
+     HELP("Whether user guest may come from other machines, which RabbitMQ itself refuses.")},
+
     {ROW("parked.queue", TEXT, parked.queue, "harbinger.parked"), .syntax = CONF_S_NAME,
      HELP("Queue for messages that RabbitMQ refuses, with the reason in a header.")},
 
@@ -226,7 +252,9 @@ static const struct {
     {"intake", "Where messages come from."},
     {"work", "Where messages go."},
     {"broker", "The harbinger backend's order of service, attempts and bounds."},
-    {"rpc", "The harbinger backend's workers, and its clients, whose messages are in memory alone."},
+    {"rpc", "The harbinger backend's gRPC workers, and its clients, whose messages are in memory alone."},
+    {"proxy", "The harbinger backend's AMQP workers: on the work queue, and on the intake, they get what it holds; all "
+              "else is RabbitMQ's."},
     {"parked", "Where messages go that nobody can take."},
     {"reports", "What workers say about finished jobs."},
     {"key", "What makes two messages the same kind of work. A source is user_id, app_id, type (of the work) or "

@@ -71,6 +71,7 @@ void rpc_pull(struct rpc_call *c, const ProtobufCMessage *m)
         answer_timed_out(c);
         return;
     }
+    s->stats.pulls++;
     rpc_server_pump(s); /* the pull may have moved a deadline */
     if (list_empty(&s->parked) && !rpc_conn_is_full(c->conn) && serve(c) == HB_BROKER_OK)
         return;

@@ -40,6 +40,7 @@ struct rpc_stats {
     unsigned connections; /* now */
     unsigned streams, parked_pulls, work_streams;
     uint64_t credit;    /* now: messages that the Work streams would take */
+    uint64_t pulls;     /* Pull calls begun */
     uint64_t calls[17]; /* finished, by status */
     uint64_t paused;    /* times that a connection was not read because of its bytes */
 };

@@ -39,6 +39,8 @@ static void start_closing(struct daemon *d)
     sm_move(&d->sm, DAEMON_CLOSING);
     if (d->workers != NULL)
         workers_shut(d->workers);
+    if (d->amqp_workers != NULL)
+        amqp_workers_shut(d->amqp_workers);
     snapshots_save(d->snapshots);
     link_stop(d->publish);
     link_stop(d->consume);
@@ -65,6 +67,8 @@ static void start_draining(struct daemon *d, const char *why)
         return;
     }
     sm_move(&d->sm, DAEMON_DRAINING);
+    if (d->amqp_workers != NULL)
+        amqp_workers_shut(d->amqp_workers);
     if (d->harbinger != NULL)
         backend_harbinger_drain(d->harbinger);
     else
@@ -181,7 +185,12 @@ static uint64_t slots_of(const struct daemon *d)
 {
     struct hb_broker_stats s;
     hb_broker_stats(station_broker(backend_harbinger_station(d->harbinger)), &s);
-    return s.in_flight + (d->workers != NULL ? workers_slots(d->workers) : 0);
+    uint64_t slots = s.in_flight;
+    if (d->workers != NULL)
+        slots += workers_slots(d->workers);
+    if (d->amqp_workers != NULL)
+        slots += amqp_workers_slots(d->amqp_workers);
+    return slots;
 }
 
 static void size_intake(struct daemon *d)
@@ -334,6 +343,8 @@ static void on_available(void *ctx)
     struct daemon *d = ctx;
     if (d->workers != NULL)
         workers_pump(d->workers);
+    if (d->amqp_workers != NULL)
+        amqp_workers_pump(d->amqp_workers);
 }
 
 /* An operator's Drain: what is held is still delivered and settled. */
@@ -368,6 +379,24 @@ static int make_workers(struct daemon *d, struct err *err)
     return workers_new(d->base, &o, &d->workers, err);
 }
 
+static bool is_stopping(void *ctx)
+{
+    const struct daemon *d = ctx;
+    return d->sm.state > DAEMON_RUNNING;
+}
+
+static int make_amqp_workers(struct daemon *d, struct err *err)
+{
+    struct amqp_workers_options o = {
+        .conf = &d->conf,
+        .log = log_of(d),
+        .backend = d->harbinger,
+        .stopping = is_stopping,
+        .ctx = d,
+    };
+    return amqp_workers_new(d->base, &o, &d->amqp_workers, err);
+}
+
 static int make_backend(struct daemon *d, struct err *err)
 {
     if (d->conf.backend == CONF_BACKEND_HARBINGER) {
@@ -378,7 +407,11 @@ static int make_backend(struct daemon *d, struct err *err)
                                               .used = on_used,
                                               .ctx = d};
         int r = backend_harbinger_new(d->publish, log_of(d), &o, &d->harbinger, err);
-        return r == 0 && d->conf.rpc.listen[0] != '\0' ? make_workers(d, err) : r;
+        if (r == 0 && d->conf.rpc.listen[0] != '\0')
+            r = make_workers(d, err);
+        if (r == 0 && d->conf.proxy.listen[0] != '\0')
+            r = make_amqp_workers(d, err);
+        return r;
     }
     struct backend_rabbitmq_options o = {.conf = &d->conf, .on_room = on_room, .ctx = d};
     int r = backend_rabbitmq_new(d->publish, log_of(d), &o, &d->rabbitmq);
@@ -452,6 +485,7 @@ void daemon_free(struct daemon *d)
     face_free(d->face);
     topology_free(d->topology);
     workers_free(d->workers);
+    amqp_workers_free(d->amqp_workers);
     backend_rabbitmq_free(d->rabbitmq);
     backend_harbinger_free(d->harbinger);
     reports_free(d->reports);

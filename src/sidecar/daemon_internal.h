@@ -7,6 +7,7 @@
 #include "amqp/topology.h"
 #include "base/sm.h"
 #include "flow/flow.h"
+#include "sidecar/amqp_workers.h"
 #include "sidecar/backend_harbinger.h"
 #include "sidecar/backend_rabbitmq.h"
 #include "sidecar/daemon.h"
@@ -54,12 +55,13 @@ struct daemon {
     struct flow *flow;
     struct backend_rabbitmq *rabbitmq; /* one of these two: `backend` in the configuration */
     struct backend_harbinger *harbinger;
-    struct workers *workers; /* NULL: another backend, or rpc.listen is "" */
-    bool held_off;           /* an operator asked that nothing new be taken in */
-    struct intake *intake;   /* NULL until running */
-    mono_t worked_at;        /* the last time that workers had or wanted something */
-    mono_t renew_after;      /* of the intake's deliveries; 0: never */
-    struct reports *reports; /* NULL until running */
+    struct workers *workers;           /* NULL: another backend, or rpc.listen is "" */
+    struct amqp_workers *amqp_workers; /* NULL: proxy.listen is "" */
+    bool held_off;                     /* an operator asked that nothing new be taken in */
+    struct intake *intake;             /* NULL until running */
+    mono_t worked_at;                  /* the last time that workers had or wanted something */
+    mono_t renew_after;                /* of the intake's deliveries; 0: never */
+    struct reports *reports;           /* NULL until running */
     struct snapshots *snapshots;
     struct face *face; /* NULL: http.listen is "" */
 

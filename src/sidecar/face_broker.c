@@ -2,6 +2,7 @@
 
 #include "sidecar/daemon_internal.h"
 #include "sidecar/face_metric.h"
+#include "sidecar/face_proxy.h"
 #include "sidecar/loop.h"
 
 #include <stdio.h>
@@ -74,13 +75,14 @@ json_t *face_broker_status(const struct daemon *d)
     if (d->harbinger == NULL)
         return json_null();
     hb_broker_stats(station_broker(backend_harbinger_station(d->harbinger)), &s);
-    json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}",
-                          "waiting", (json_int_t)s.waiting, "held", (json_int_t)s.held, "in_flight",
-                          (json_int_t)s.in_flight, "dead", (json_int_t)s.dead, "bytes",
-                          (json_int_t)s.bytes, "dead_bytes", (json_int_t)s.dead_bytes, "submitted",
-                          (json_int_t)s.submitted, "refused", (json_int_t)s.refused, "pulled",
-                          (json_int_t)s.pulled, "returned", (json_int_t)s.returned, "levels",
-                          levels_status(d), "parking", parking_status(d), "rpc", workers_status(d));
+    json_t *o =
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
+                  "waiting", (json_int_t)s.waiting, "held", (json_int_t)s.held, "in_flight",
+                  (json_int_t)s.in_flight, "dead", (json_int_t)s.dead, "bytes", (json_int_t)s.bytes,
+                  "dead_bytes", (json_int_t)s.dead_bytes, "submitted", (json_int_t)s.submitted,
+                  "refused", (json_int_t)s.refused, "pulled", (json_int_t)s.pulled, "returned",
+                  (json_int_t)s.returned, "levels", levels_status(d), "parking", parking_status(d),
+                  "rpc", workers_status(d), "proxy", face_proxy_status(d));
     json_t *more = json_pack(
         "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "acked", (json_int_t)s.acked,
         "nacked", (json_int_t)s.nacked, "rejected", (json_int_t)s.rejected, "repeated",
@@ -228,4 +230,6 @@ void face_broker_metrics(struct metrics *m, const struct daemon *d)
     write_parking(m, d);
     if (d->workers != NULL)
         write_workers(m, d);
+    if (d->amqp_workers != NULL)
+        face_proxy_metrics(m, d);
 }

@@ -33,6 +33,7 @@ struct held {
     mono_t received_at;
     mono_t since;                 /* its tag came, or became void */
     uint64_t digest[2];           /* unbacked only */
+    bool redelivered;             /* as RabbitMQ said when it came first */
     bool unbacked;                /* its tag is void; it is awaited again (unbacked.h) */
     bool renewing;                /* unbacked, because we gave it back: nobody may begin with it */
     bool waiting;                 /* for the backend */

@@ -265,6 +265,7 @@ static void on_delivery(void *ctx, struct consumer_tag tag, bool redelivered, st
                        .message = m,
                        .tag = tag,
                        .epoch = c->downs,
+                       .redelivered = redelivered,
                        .received_at = now,
                        .since = now};
     list_init(&h->bucket);

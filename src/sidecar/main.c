@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "conf/conf.h"
 #include "conf/conf_doc.h"
+#include "sidecar/amqp_workers.h"
 #include "sidecar/daemon.h"
 
 #include <harbinger/version.h>
@@ -123,6 +124,17 @@ static int check_uris(const struct conf *c, struct conf_errors *errors)
     return r;
 }
 
+static int check_upstream(const struct conf *c, struct conf_errors *errors)
+{
+    struct err e = {0};
+    struct uri ignored;
+    char text[sizeof e.msg + 64];
+    if (c->proxy.upstream[0] == '\0' || amqp_workers_upstream(c->proxy.upstream, &ignored, &e) == 0)
+        return 0;
+    snprintf(text, sizeof text, "proxy.upstream: %s", e.msg);
+    return conf_refuse(c, "proxy.upstream", text, errors);
+}
+
 static int check_password_file(const struct conf *c, struct conf_errors *errors)
 {
     const char *path = c->amqp.password_file;
@@ -145,8 +157,9 @@ static int load(const struct arguments *a, struct conf *c)
     int r = conf_load_file(a->conf_path, a->sets, a->n_sets, c, &errors);
     if (r == 0) {
         int uris = check_uris(c, &errors);
+        int upstream = check_upstream(c, &errors);
         int secret = a->action != PRINT_CONFIG ? check_password_file(c, &errors) : 0;
-        r = uris < 0 ? uris : secret;
+        r = uris < 0 ? uris : upstream < 0 ? upstream : secret;
         if (r < 0)
             conf_fini(c);
     }

@@ -51,6 +51,8 @@ static int read_again(struct daemon *d, struct conf_errors *errors)
         d->log.sink.level = d->conf.log.level;
         if (d->workers != NULL)
             workers_reload(d->workers);
+        if (d->amqp_workers != NULL)
+            amqp_workers_reload(d->amqp_workers);
     }
     conf_fini(&fresh);
     return r;

@@ -58,5 +58,8 @@ void topology_of(const struct conf *c, struct topology_of *out)
                  .kind = TOPOLOGY_QUEUE, .name = c->parked.queue, .any_arguments = true});
     if (c->backend == CONF_BACKEND_RABBITMQ)
         add_destination(c, out);
+    else if (c->proxy.listen[0] != '\0') /* what consumers stand on; normally empty */
+        add(out, (struct topology_object){
+                     .kind = TOPOLOGY_QUEUE, .name = c->work.queue, .any_arguments = true});
     add_reports(c, out);
 }

@@ -9,6 +9,7 @@ struct workers {
     struct workers_options options;
     struct rpc_server *server;
     struct buf headers; /* of the latest view */
+    uint64_t seen_pulls;
 };
 
 /* ---- a message of the intake ---- */
@@ -199,10 +200,13 @@ struct rpc_stats workers_stats(const struct workers *w)
     return rpc_server_stats(w->server);
 }
 
-uint64_t workers_slots(const struct workers *w)
+uint64_t workers_slots(struct workers *w)
 {
     struct rpc_stats s = rpc_server_stats(w->server);
-    return s.parked_pulls + s.credit;
+    bool asked = s.pulls != w->seen_pulls;
+    uint64_t slots = s.parked_pulls + s.credit;
+    w->seen_pulls = s.pulls;
+    return slots > 0 ? slots : asked;
 }
 
 const char *workers_address(const struct workers *w)

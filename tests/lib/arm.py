@@ -19,7 +19,7 @@ NAME = os.environ.get("HARBINGER_TEST_ARM", "direct")
 DEAD = "clients.dead"
 # As RabbitMQ does: in order of arrival, as often as it takes.
 SETTINGS = {"backend": "harbinger", "rpc.listen": "", "broker.order": "fifo", "broker.max_attempts": 1000,
-            "broker.lease": "0"}
+            "broker.lease": "0", "intake.idle_after": "0"}
 
 
 def proxy_is_built():

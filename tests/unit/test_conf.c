@@ -159,6 +159,37 @@ START_TEST(set_changes_one_option)
 }
 END_TEST
 
+/* Options of the proxy that do not go together are refused by name; those that do are not. */
+START_TEST(the_proxys_options_go_together)
+{
+    static const struct {
+        const char *sets[3], *message;
+    } cases[] = {
+        {{"proxy.listen=127.0.0.1:1", "levels=3", "levels=3"}, "proxy.listen: needs backend"},
+        {{"backend=harbinger", "proxy.listen=127.0.0.1:5", "rpc.listen=127.0.0.1:5"},
+         "proxy.listen: is rpc.listen too"},
+        {{"backend=harbinger", "proxy.listen=127.0.0.1:0", "rpc.listen=127.0.0.1:0"}, NULL},
+        {{"proxy.key=/k", "levels=3", "levels=3"}, "proxy.key: needs proxy.certificate"},
+        {{"proxy.certificate=/c", "levels=3", "levels=3"}, NULL},
+        {{"proxy.upstream_ca=/c", "levels=3", "levels=3"}, "proxy.upstream_ca: needs"},
+        {{"proxy.upstream_ca=/c", "proxy.upstream_tls=true", "levels=3"}, NULL},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct conf c;
+        struct conf_errors errors = {0};
+        int r = conf_load_file(NULL, cases[i].sets, 3, &c, &errors);
+        if (cases[i].message == NULL) {
+            ck_assert_int_eq(r, 0);
+            conf_fini(&c);
+            continue;
+        }
+        ck_assert_int_lt(r, 0);
+        ck_assert_uint_eq(errors.n, 1);
+        ck_assert_msg(strstr(errors.line[0], cases[i].message) != NULL, "%s", errors.line[0]);
+    }
+}
+END_TEST
+
 /* A bad --set says why and changes nothing. */
 START_TEST(bad_sets_change_nothing)
 {
@@ -369,6 +400,7 @@ Suite *suite(void)
                                   printed_files_read_back,
                                   printed_files_hide_passwords,
                                   set_changes_one_option,
+                                  the_proxys_options_go_together,
                                   bad_sets_change_nothing,
                                   reload_moves_only_reloadable_options,
                                   reload_that_does_not_agree_changes_nothing,
