@@ -29,11 +29,11 @@ static json_t *said(const char *text)
 static void add_row(void *ctx, const struct proxy_client_row *r)
 {
     json_t *row = json_pack(
-        "{s:o, s:o, s:o, s:s, s:I, s:I, s:o, s:I, s:I, s:I, s:b, s:b}", "peer",
-        said(r->peer), "user", said(r->user), "product", said(r->product), "state",
-        r->state, "channels", (json_int_t)r->channels, "consumers", (json_int_t)r->consumers,
-        "window", r->window == UINT32_MAX ? json_null() : json_integer((json_int_t)r->window),
-        "in_flight", (json_int_t)r->in_flight, "delivered", (json_int_t)r->delivered, "held_bytes",
+        "{s:o, s:o, s:o, s:s, s:I, s:I, s:o, s:I, s:I, s:I, s:b, s:b}", "peer", said(r->peer),
+        "user", said(r->user), "product", said(r->product), "state", r->state, "channels",
+        (json_int_t)r->channels, "consumers", (json_int_t)r->consumers, "window",
+        r->window == UINT32_MAX ? json_null() : json_integer((json_int_t)r->window), "in_flight",
+        (json_int_t)r->in_flight, "delivered", (json_int_t)r->delivered, "held_bytes",
         (json_int_t)r->held_bytes, "paused_client", (int)r->paused_client, "paused_upstream",
         (int)r->paused_upstream);
     (void)json_array_append_new(ctx, row);
@@ -48,15 +48,15 @@ json_t *face_proxy_status(const struct daemon *d)
     if (clients == NULL)
         return NULL;
     amqp_workers_clients(d->amqp_workers, 0, ROWS, add_row, clients);
-    return json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "address",
-        amqp_workers_address(d->amqp_workers), "connections", (json_int_t)s.connections,
-        "consumers", (json_int_t)s.consumers, "in_flight", (json_int_t)s.in_flight, "delivered",
-        (json_int_t)s.delivered, "acked", (json_int_t)s.settled[PROXY_ACK], "failed",
-        (json_int_t)s.settled[PROXY_FAIL], "discarded", (json_int_t)s.settled[PROXY_DISCARD],
-        "put_back", (json_int_t)s.settled[PROXY_PUT_BACK], "timed", (json_int_t)s.timed,
-        "early_acks", (json_int_t)s.early_acks, "refused", (json_int_t)s.refused,
-        "upstream_failed", (json_int_t)s.upstream_failed, "clients", clients);
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
+                     "address", amqp_workers_address(d->amqp_workers), "connections",
+                     (json_int_t)s.connections, "consumers", (json_int_t)s.consumers, "in_flight",
+                     (json_int_t)s.in_flight, "delivered", (json_int_t)s.delivered, "acked",
+                     (json_int_t)s.settled[PROXY_ACK], "failed", (json_int_t)s.settled[PROXY_FAIL],
+                     "discarded", (json_int_t)s.settled[PROXY_DISCARD], "put_back",
+                     (json_int_t)s.settled[PROXY_PUT_BACK], "timed", (json_int_t)s.timed,
+                     "early_acks", (json_int_t)s.early_acks, "refused", (json_int_t)s.refused,
+                     "upstream_failed", (json_int_t)s.upstream_failed, "clients", clients);
 }
 
 /* ---- /metrics ---- */

@@ -106,8 +106,8 @@ static void upstream_is(const char *text, const char *host, uint16_t port)
 
 START_TEST(an_upstream_is_a_host_and_a_port)
 {
-    static const char *const wrong[] = {"amqp://host:1", "user@host:1", "host:1/vhost",
-                                        "host:1?heartbeat=1", "host:99999", "host:x"};
+    static const char *const wrong[] = {"amqp://host:1",      "user@host:1", "host:1/vhost",
+                                        "host:1?heartbeat=1", "host:99999",  "host:x"};
     upstream_is("rabbit.example:1234", "rabbit.example", 1234);
     upstream_is("rabbit.example", "rabbit.example", 5672);
     upstream_is("[::1]:1234", "::1", 1234);
@@ -122,11 +122,8 @@ END_TEST
 
 Suite *suite(void)
 {
-    const TTest *const tests[] = {headers_are_texts,
-                                  without_headers_the_table_is_empty,
-                                  a_name_too_long_is_left_out,
-                                  a_long_value_is_whole,
-                                  an_upstream_is_a_host_and_a_port,
-                                  NULL};
+    const TTest *const tests[] = {
+        headers_are_texts,     without_headers_the_table_is_empty, a_name_too_long_is_left_out,
+        a_long_value_is_whole, an_upstream_is_a_host_and_a_port,   NULL};
     return suite_of("amqp_workers", tests);
 }
