@@ -36,10 +36,11 @@ static const char *percent(double change, char out[32])
     return out;
 }
 
-static void print_cell(double ms)
+/* Nothing is known of the jobs of an empty set. */
+static void print_cell(const struct sim_figures *f, double ms, int width)
 {
     char text[32];
-    printf(" %10s", in_words(ms, text));
+    printf(" %*s", width, f->n > 0 ? in_words(ms, text) : "-");
 }
 
 static size_t arm_width(const struct simulate *s)
@@ -65,17 +66,15 @@ static void print_run(const struct simulate *s, const struct simulate_run *r, si
     const struct sim_result *x = &r->result;
     char change[32], windows[32];
     printf("%-*s", (int)width, r->arm);
-    print_cell(x->all.mean_ms);
+    print_cell(&x->all, x->all.mean_ms, 10);
     printf(" %9s %9s", percent(simulate_change(s, r), change),
            percent(simulate_window_change(s, r), windows));
-    print_cell(x->all.p50_ms);
-    print_cell(x->all.p99_ms);
-    print_cell(x->all.max_wait_ms);
-    print_cell(x->by_class[0].p50_ms);
-    for (unsigned g = 1; g <= s->keys.n_groups; g++) {
-        char text[32];
-        printf(" %14s", in_words(x->by_group[g].p50_ms, text));
-    }
+    print_cell(&x->all, x->all.p50_ms, 10);
+    print_cell(&x->all, x->all.p99_ms, 10);
+    print_cell(&x->all, x->all.max_wait_ms, 10);
+    print_cell(&x->by_class[0], x->by_class[0].p50_ms, 10);
+    for (unsigned g = 1; g <= s->keys.n_groups; g++)
+        print_cell(&x->by_group[g], x->by_group[g].p50_ms, 14);
     if (x->learns && x->predictor.lookups > 0)
         printf(" %8.1f %%",
                100 * (double)x->predictor.outcomes[HB_PREDICTED] / (double)x->predictor.lookups);
@@ -93,12 +92,13 @@ int simulate_print_table(const struct simulate *s)
            in_words((double)s->info.class_us[1] / 1000, high));
     for (unsigned i = 0; i < s->n_loads; i++) {
         const struct simulate_run *first = &s->runs[(size_t)i * s->n_arms];
+        unsigned long workers = first->o.workers;
         if (s->loads[i] > 0)
-            printf("\nload %g, arrivals %.3f times as fast, %lu workers\n", s->loads[i],
-                   first->result.compress, (unsigned long)first->o.workers);
+            printf("\nload %g: arrivals %.3f times as fast; workers: %lu\n", s->loads[i],
+                   first->result.compress, workers);
         else
-            printf("\narrivals as they are, %lu workers, which work %.0f %% of the time\n",
-                   (unsigned long)first->o.workers, first->result.utilisation * 100);
+            printf("\narrivals as they are; workers: %lu, busy for %.0f %% of the time\n", workers,
+                   first->result.utilisation * 100);
         print_columns(s, width);
         for (unsigned k = 0; k < s->n_arms; k++)
             print_run(s, first + k, width);
