@@ -1,4 +1,5 @@
-/* What the subcommands of `harbinger trace` share: options for foreign logs, and reading any log. */
+/* What the subcommands of `harbinger trace` share: options for foreign logs, and reading any log.
+ * */
 #ifndef HARBINGER_CLI_TRACE_H
 #define HARBINGER_CLI_TRACE_H
 
@@ -29,8 +30,8 @@
 /*
  * Reads the log that the command line names (one operand; none or "-" is standard input) in the
  * format that it says into *out, in order of arrival. CLI_OK; or another exit code, with the reason
- * said. The first bad rows are told on standard error. In any case *out is the caller's, to be freed
- * with trace_set_fini.
+ * said. The first bad rows are told on standard error. In any case *out is the caller's, to be
+ * freed with trace_set_fini.
  */
 int cli_trace_load(const struct local *l, struct trace_set *out, struct rows *rows) MUST_CHECK;
 
@@ -42,8 +43,8 @@ json_t *cli_trace_rows_json(const struct rows *rows);
 /* One line of JSON on standard output. Takes `all`. An exit code. */
 int cli_trace_print_json(json_t *all);
 
-/* What `harbinger trace generate KIND --seed SEED` makes, in *out, an empty set. An exit code, with the
- * reason said as of command l. */
+/* What `harbinger trace generate KIND --seed SEED` makes, in *out, an empty set. An exit code, with
+ * the reason said as of command l. */
 int cli_trace_generate(const struct local *l, const char *kind, uint64_t seed,
                        struct trace_set *out) MUST_CHECK;
 

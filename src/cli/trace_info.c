@@ -4,6 +4,9 @@
 #include "trace/info.h"
 
 #include <inttypes.h>
+#include <unistd.h>
+
+enum { SEVERAL_SECONDS = 2000000 }; /* jobs that take so long */
 
 const struct local_option local_trace_info_options[] = {
     TRACE_LOAD_OPTIONS,
@@ -120,6 +123,8 @@ int local_trace_info(struct local *l)
     if (!local_number(l, "seed", 0, UINT64_MAX, &seed))
         return CLI_USAGE;
     int code = cli_trace_load(l, &set, &rows);
+    if (code == CLI_OK && set.n > SEVERAL_SECONDS && isatty(STDERR_FILENO))
+        fprintf(stderr, "harbinger: counting %zu jobs\n", set.n);
     if (code == CLI_OK && info_of(&set, seed, &info) < 0) {
         fputs("harbinger: out of memory\n", stderr);
         code = CLI_FAILED;

@@ -1,4 +1,5 @@
-/* The Standard Workload Format: a job a line, 18 numbers; -1 is "not known"; ';' begins a comment. */
+/* The Standard Workload Format: a job a line, 18 numbers; -1 is "not known"; ';' begins a comment.
+ * */
 #include "trace/convert_internal.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
 /*
- * Two classes of jobs at one server: Poisson arrivals, a share of short jobs, all jobs of a class of
- * one size. For this case the mean waits under FIFO and under non-preemptive priority are known in
- * closed form (Cobham, 1954; the paper's equations 6 and 7), so a simulator can be held against them.
+ * Two classes of jobs at one server: Poisson arrivals, a share of short jobs, all jobs of a class
+ * of one size. For this case the mean waits under FIFO and under non-preemptive priority are known
+ * in closed form (Cobham, 1954; the paper's equations 6 and 7), so a simulator can be held against
+ * them.
  *
  * Pure: everything follows from the arguments.
  */

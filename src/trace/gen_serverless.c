@@ -45,7 +45,8 @@ struct generator {
     int n_keys;
 };
 
-/* n keys of a component share its weight like 1, 1/2, 1/3, ...; their medians lie around its own. */
+/* n keys of a component share its weight like 1, 1/2, 1/3, ...; their medians lie around its own.
+ * */
 static void add_keys(struct generator *g, const struct component *c, int n, const double share[2])
 {
     double total = 0;

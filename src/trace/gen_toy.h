@@ -1,8 +1,8 @@
 /*
  * The paper's two illustrations of its aging and weights, as traces: a backlog in which every level
- * always has work (figure 6), and sustained overload (figure 7). All jobs take equally long; the key
- * says which level the job is for. The paper states neither workers nor service time of figure 7;
- * the defaults here are ours.
+ * always has work (figure 6), and sustained overload (figure 7). All jobs take equally long; the
+ * key says which level the job is for. The paper states neither workers nor service time of figure
+ * 7; the defaults here are ours.
  *
  * Pure: everything follows from the arguments.
  */

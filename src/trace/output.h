@@ -1,6 +1,6 @@
 /*
- * Bytes into a file or standard output, in pieces; gzip where the name ends in ".gz". Nothing in the
- * file depends on the time or the machine.
+ * Bytes into a file or standard output, in pieces; gzip where the name ends in ".gz". Nothing in
+ * the file depends on the time or the machine.
  */
 #ifndef HARBINGER_TRACE_OUTPUT_H
 #define HARBINGER_TRACE_OUTPUT_H

@@ -22,8 +22,8 @@ void trace_set_fini(struct trace_set *s);
 /* 0, or ERR_NOMEM with nothing changed. */
 int trace_set_add(struct trace_set *s, const struct trace_job *job) MUST_CHECK;
 
-/* Sorts by arrival, jobs of the same microsecond stay in their order; and moves all of them, so that
- * the first arrives at 0. 0, or ERR_NOMEM with nothing changed. */
+/* Sorts by arrival, jobs of the same microsecond stay in their order; and moves all of them, so
+ * that the first arrives at 0. 0, or ERR_NOMEM with nothing changed. */
 int trace_set_arrange(struct trace_set *s) MUST_CHECK;
 
 /* Adds all jobs of a trace. 0, or negative as trace_next. The set must be empty before. */

@@ -1,14 +1,15 @@
 /*
  * A trace: jobs in the order of their arrival, each with its key and how long it took. One file
- * format, which `harbinger trace` writes and the simulator reads; docs/trace.md describes its bytes.
+ * format, which `harbinger trace` writes and the simulator reads; docs/trace.md describes its
+ * bytes.
  *
- * Times are whole microseconds. Arrivals count from the trace's start (the first arrival need not be
- * 0) and never decrease. Keys and producers are texts, named by index: index i is the i-th one to
- * occur, so a stream can be read without knowing what comes.
+ * Times are whole microseconds. Arrivals count from the trace's start (the first arrival need not
+ * be 0) and never decrease. Keys and producers are texts, named by index: index i is the i-th one
+ * to occur, so a stream can be read without knowing what comes.
  *
- * A file is read and written as a stream in a fixed amount of memory; only the table of texts grows,
- * up to TRACE_MAX_NAMES of each kind. Gzip is recognised by its first bytes when read, and written
- * where the name ends in ".gz".
+ * A file is read and written as a stream in a fixed amount of memory; only the table of texts
+ * grows, up to TRACE_MAX_NAMES of each kind. Gzip is recognised by its first bytes when read, and
+ * written where the name ends in ".gz".
  */
 #ifndef HARBINGER_TRACE_TRACE_H
 #define HARBINGER_TRACE_TRACE_H
@@ -55,8 +56,8 @@ int trace_next(struct trace_reader *r, struct trace_job *out, struct err *e) MUS
  * indices. 0, or negative: ERR_INVALID when the input is a pipe. */
 int trace_rewind(struct trace_reader *r, struct err *e) MUST_CHECK;
 
-/* The texts that have occurred so far. A text is valid until trace_close; `i` is an index from a job
- * that trace_next has returned. */
+/* The texts that have occurred so far. A text is valid until trace_close; `i` is an index from a
+ * job that trace_next has returned. */
 uint32_t trace_n_keys(const struct trace_reader *r);
 struct text trace_key(const struct trace_reader *r, uint32_t i);
 uint32_t trace_n_producers(const struct trace_reader *r);

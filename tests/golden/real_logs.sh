@@ -1,6 +1,7 @@
 #!/bin/sh
-# real_logs.sh HARBINGER: published logs have the published counts. They are not ours to pass on: HARBINGER_TRACES
-# names a folder with LPC-EGEE-2004-1.2-cln.swf.gz, from the Parallel Workloads Archive.
+# real_logs.sh HARBINGER: published logs have the published counts. They are not ours to pass on:
+# HARBINGER_TRACES names a folder with LPC-EGEE-2004-1.2-cln.swf.gz, from the Parallel Workloads
+# Archive.
 set -u
 export LC_ALL=C
 harbinger=$1

@@ -1,6 +1,7 @@
 #!/bin/bash
-# trace.sh HARBINGER: what `harbinger trace` says of small inputs, byte for byte, and with which exit code.
-# The expected texts stand beside it; after a wanted change: UPDATE=1 meson test --suite golden, and read the difference.
+# trace.sh HARBINGER: what `harbinger trace` says of small inputs, byte for byte, and with which
+# exit code. The expected texts stand beside it; after a wanted change: UPDATE=1 meson test
+# --suite golden, and read the difference.
 set -u
 export LC_ALL=C
 harbinger=$(readlink -f "$1")
@@ -39,7 +40,8 @@ same() { # NAME FILE FILE
     fi
 }
 
-# A log of 400 jobs in SWF, every second one later than the one behind it; some rows no jobs, three bad.
+# A log of 400 jobs in SWF, every second one later than the one behind it; eight rows never ran,
+# three are bad.
 awk 'BEGIN {
     print "; Version: 2.2"
     for (i = 0; i < 400; i++) {
