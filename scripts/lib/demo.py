@@ -23,12 +23,14 @@ sys.path.insert(0, str(ROOT / "scripts/lib"))
 import demo_plot  # noqa: E402
 
 AS_JSON = "--json" in sys.argv[2:]
+BY_ITSELF = "harbinger" in sys.argv[2:]  # its backend: no priority queue, the workers connect to it
 URI = os.environ["HARBINGER_TEST_AMQP"]
 WORKERS = 4
 BULK, SHORT = ("report", 100.0, 600), ("thumbnail", 2.0, 1500)  # job_type, ms, jobs
 PRELUDE_EACH = 60
 SHORTS_OVER_S = 14.0
 STALLED_S = 30.0
+FIFO = "demo.fifo"
 
 Job = collections.namedtuple("Job", "number at type ms")
 
@@ -95,16 +97,16 @@ class Progress:
 
 
 class Arm:
-    """Publishes to `intake`, runs the workers on `work`, and gathers their notes."""
+    """Publishes to `intake`, runs the workers on `work` at `uri`, and gathers their notes."""
 
-    def __init__(self, intake, work, children):
+    def __init__(self, intake, work, uri, children):
         self.intake = intake
         self.connection = pika.BlockingConnection(pika.URLParameters(URI + "?heartbeat=0"))
         self.channel = self.connection.channel()
         self.notes, write_end = os.pipe()
         for _ in range(WORKERS):
             children.start(["/usr/bin/python3", str(ROOT / "scripts/lib/demo_worker.py"), str(write_end),
-                            URI, work], pass_fds=[write_end])
+                            uri, work], pass_fds=[write_end])
         os.close(write_end)
         self.tail = b""
 
@@ -159,6 +161,9 @@ class Sidecar:
         self.log = ROOT / "build/demo-harbingerd.log"
         settings = {"amqp.uri": URI, "mode": "predictive", "snapshot.path": "", "instance": "demo",
                     "http.listen": "127.0.0.1:0"}
+        if BY_ITSELF:
+            settings.update({"backend": "harbinger", "intake.queue": FIFO, "proxy.listen": "127.0.0.1:0",
+                             "rpc.listen": ""})
         command = [str(ROOT / "build/src/sidecar/harbingerd")]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
@@ -169,8 +174,12 @@ class Sidecar:
             if self.process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError("the daemon is not ready; its log:\n" + self.log.read_text(errors="replace"))
             time.sleep(0.05)
-        port = re.search(r"event=http.up address=\S*:(\d+)", self.log.read_text(errors="replace")).group(1)
+        port = self.port("http")
+        self.workers = f"amqp://guest:guest@127.0.0.1:{self.port('proxy')}/%2f" if BY_ITSELF else URI
         self.status_url = f"http://127.0.0.1:{port}/status"
+
+    def port(self, face):
+        return re.search(rf"event={face}.up address=\S*:(\d+)", self.log.read_text(errors="replace")).group(1)
 
     def wait_learned(self, jobs):
         """The last reports may be on their way when the last job is done."""
@@ -205,8 +214,8 @@ def summary(jobs, sent, seen):
         for j in jobs if j.number in latency]
 
 
-def run_arm(label, intake, work, children, after_prelude=lambda jobs: None):
-    arm = Arm(intake, work, children)
+def run_arm(label, queues, uri, children, after_prelude=lambda jobs: None):
+    arm = Arm(*queues, uri, children)
     try:
         taught = prelude()
         arm.run(taught, f"{label}: prelude")
@@ -219,9 +228,9 @@ def run_arm(label, intake, work, children, after_prelude=lambda jobs: None):
 
 def fifo(children):
     with pika.BlockingConnection(pika.URLParameters(URI)) as connection:
-        connection.channel().queue_declare("demo.fifo", durable=True)
+        connection.channel().queue_declare(FIFO, durable=True)
     try:
-        return run_arm("plain", "demo.fifo", "demo.fifo", children)
+        return run_arm("plain", (FIFO, FIFO), URI, children)
     finally:
         children.stop()
 
@@ -229,7 +238,8 @@ def fifo(children):
 def sidecar(children):
     try:
         daemon = Sidecar(children)
-        return run_arm("Harbinger", "harbinger.intake", "harbinger.work", children, daemon.wait_learned)
+        queues = (FIFO, FIFO) if BY_ITSELF else ("harbinger.intake", "harbinger.work")
+        return run_arm("Harbinger", queues, daemon.workers, children, daemon.wait_learned)
     finally:
         children.stop()
 

@@ -22,8 +22,8 @@ ends_with() { # CODE FULL EMPTY NAME COMMAND...: the exit code, which stream has
 }
 
 echo "1..4"
-ends_with 0 out err "demo [--json]:" scripts/demo --help
-ends_with 2 err out "demo [--json]:" scripts/demo --nonsense
+ends_with 0 out err "demo [--backend rabbitmq|harbinger] [--json]:" scripts/demo --help
+ends_with 2 err out "demo [--backend rabbitmq|harbinger] [--json]:" scripts/demo --nonsense
 ends_with 0 out err "rabbit-node start DIR" tests/lib/rabbit-node --help
 ends_with 2 err out "rabbit-node start DIR" tests/lib/rabbit-node
 exit $failed
