@@ -336,7 +336,14 @@ static int on_recover_with_answer(struct call *c)
 
 static int on_publish(struct call *c)
 {
+    args_u16(&c->a);
+    struct text exchange = args_short(&c->a), routing_key = args_short(&c->a);
     c->ch->barrier.published = true;
+    if (c->s->world->station.learn != NULL && !c->a.cut &&
+        runtimes_are_events(exchange, routing_key)) {
+        c->s->event_channel = c->ch->number;
+        buf_reset(&c->s->event);
+    }
     return FORWARD;
 }
 

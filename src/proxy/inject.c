@@ -154,6 +154,7 @@ struct receiver {
     uint64_t number;
     bool no_ack;
     uint32_t left; /* basic.get: messages that still wait */
+    bool evented;  /* an event may tell how long it takes */
 };
 
 static int put_frames(const struct receiver *to, const struct proxy_delivery *d, uint64_t tag)
@@ -174,6 +175,7 @@ static int remember(const struct receiver *to, const struct proxy_delivery *d, u
                       .id = d->id,
                       .token = d->token,
                       .at = ch->session->world->now,
+                      .evented = to->evented,
                       .consumer = to->consumer};
     int r = tags_append(&ch->tags, &new);
     if (r < 0)
@@ -188,9 +190,10 @@ static int remember(const struct receiver *to, const struct proxy_delivery *d, u
 }
 
 /* On failure the message is back where it was. */
-static int deliver(const struct receiver *to, const struct proxy_delivery *d)
+static int deliver(struct receiver *to, const struct proxy_delivery *d)
 {
     struct session *s = to->chan->session;
+    to->evented = s->world->station.learn != NULL && runtimes_remember(&s->world->runtimes, d);
     struct outbox *out = &s->out[SIDE_CLIENT];
     size_t before = out->bytes.n;
     int r = put_frames(to, d, to->chan->last_tag + 1);

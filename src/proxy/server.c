@@ -305,6 +305,7 @@ void proxy_server_free(struct proxy_server *s)
         evdns_base_free(s->dns, 1);
     SSL_CTX_free(s->tls);
     SSL_CTX_free(s->upstream_tls);
+    world_fini(&s->world);
     free(s);
 }
 

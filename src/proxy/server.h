@@ -53,7 +53,8 @@ struct proxy_options {
     /* An ack sooner after its delivery is taken for one that comes before the work (or without any),
      * and its duration is not known; 0 means 1 ms: Python clients take 0.2-0.5 ms for nothing. */
     mono_t early_ack;
-    bool no_barrier; /* acks do not wait until what their channel published has reached RabbitMQ */
+    bool no_barrier;  /* acks do not wait until what their channel published has reached RabbitMQ */
+    uint64_t seed[2]; /* of a table of task ids; draw it at random once per process */
     bool guest_anyone; /* user guest also from other machines, to whom RabbitMQ refuses it */
 
     const struct log_sink *log; /* may be NULL */
@@ -80,6 +81,7 @@ struct proxy_stats {
     uint64_t stale;                      /* of those: the station knew better */
     uint64_t timed, early_acks, no_acks; /* acks with a duration; without, by reason */
     uint64_t wide_acks;                  /* without: others may have run in the same time */
+    uint64_t evented_acks;               /* without: a Celery event tells, or has told */
     uint64_t event_runtimes;             /* durations taken from Celery's events */
     uint64_t unknown_tags, refused_tx;   /* client errors answered with 406 and 540 */
     uint64_t barriers;                   /* acks that waited for a publish */

@@ -26,7 +26,13 @@ struct proxy_delivery {
     struct text props;                 /* property flags and list, raw: what follows class, weight
                                           and body size in a content header; 2 bytes at least */
     struct text body;
+
+    /* What the station needs to learn this job's duration when the message is gone: given back with
+     * `learn`. At most PROXY_LESSON_MAX bytes; absent: nothing is learned so. */
+    struct text lesson;
 };
+
+enum { PROXY_LESSON_MAX = 512 };
 
 /* How a delivery ended. */
 enum proxy_outcome {
@@ -77,6 +83,10 @@ struct proxy_station {
     /* Messages that wait: added to what RabbitMQ tells clients that declare the queue. May be NULL.
      */
     uint64_t (*waiting)(void *ctx);
+
+    /* A worker's own event tells how long the job of a delivery with that lesson took, which is also
+     * what its ack then does not tell. May be NULL: events are not read. */
+    void (*learn)(void *ctx, struct text lesson, double duration_ms);
 };
 
 #endif

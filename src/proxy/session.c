@@ -43,6 +43,7 @@ void session_fini(struct session *s)
         if (s->channels[i] != NULL)
             chan_free(s->channels[i]);
     free(s->channels);
+    buf_fini(&s->event);
     for (int side = 0; side < 2; side++) {
         split_fini(&s->in[side]);
         buf_fini(&s->out[side].bytes);
@@ -94,7 +95,7 @@ int session_refuse(struct session *s, uint16_t code, const char *text, uint32_t 
 
 size_t session_held_bytes(const struct session *s)
 {
-    size_t n = 0;
+    size_t n = s->event.n;
     for (int side = 0; side < 2; side++)
         n += outbox_bytes(&s->out[side]) + split_held_bytes(&s->in[side]);
     return n;
@@ -135,11 +136,32 @@ static bool begins_content(enum side from, uint32_t method)
            method == AMQP_BASIC_RETURN_METHOD;
 }
 
+/* Too large or no memory: it is not read. */
+static void keep_event(struct session *s, const struct frame *f)
+{
+    if (s->event_channel == f->channel &&
+        (s->event.n + f->n > RUNTIMES_EVENT_BYTES || buf_append(&s->event, f->payload, f->n) < 0))
+        s->event_channel = 0;
+}
+
+static void read_event(struct session *s, uint16_t channel)
+{
+    struct world *w = s->world;
+    if (s->event_channel != channel)
+        return;
+    s->event_channel = 0;
+    w->stats.event_runtimes +=
+        runtimes_read(&w->runtimes, (struct text){s->event.p, s->event.n}, w->now, &w->station);
+    buf_fini(&s->event);
+}
+
 /* A content is over: what could not come in between may now. */
 static int content_ended(struct chan *ch, enum side from)
 {
-    if (from == SIDE_CLIENT)
+    if (from == SIDE_CLIENT) {
+        read_event(ch->session, ch->number);
         return chan_barrier_step(ch);
+    }
     chan_wake(ch);
     return 0;
 }
@@ -157,6 +179,8 @@ static int follow_content(struct session *s, enum side from, const struct frame 
         c->body_left = f->n >= CODEC_CONTENT_HEADER ? wire_get64(f->payload + 4) : 0;
     } else if (f->type == AMQP_FRAME_BODY && c->body_left > 0) {
         c->body_left -= f->n < c->body_left ? f->n : c->body_left;
+        if (from == SIDE_CLIENT)
+            keep_event(s, f);
     } else {
         return 0;
     }

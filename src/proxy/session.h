@@ -72,6 +72,8 @@ struct session {
     uint32_t in_flight;     /* ours */
     uint64_t delivered;
 
+    uint16_t event_channel; /* the client sends Celery's events there: kept to be read; 0 = none */
+    struct buf event;
     struct list stalled; /* proxy_consumer.ready: they wait for room in out[SIDE_CLIENT] */
     struct list dirty;   /* the world's */
     const char *why;     /* after an error: a fixed text, what that side does wrong */

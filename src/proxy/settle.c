@@ -9,12 +9,17 @@
 /*
  * The time from delivery to ack is the job's duration only where nothing else was at the worker that
  * it could have waited for: a window of one, or one that the operator's clamp has brought down to
- * what a worker does at once. An ack right after the delivery came before the work.
+ * what a worker does at once. An ack right after the delivery came before the work. A worker that sends
+ * events tells it better.
  */
 static double duration_of(const struct chan *ch, const struct tag *tag)
 {
     struct world *w = ch->session->world;
     mono_t took = w->now - tag->at;
+    if (tag->evented && w->now < w->runtimes.believed_until) {
+        w->stats.evented_acks++;
+        return NOT_KNOWN;
+    }
     uint32_t clamp = w->options.max_window > 0 ? w->options.max_window : 1;
     if (tag->consumer == NULL ||
         (chan_consumer_window(tag->consumer) > clamp && chan_window(ch) > clamp)) {

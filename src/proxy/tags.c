@@ -2,7 +2,6 @@
 
 #include "base/err.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 enum { FIRST_CAP = 4 };

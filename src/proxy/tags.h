@@ -11,6 +11,7 @@
 #include "base/compiler.h"
 #include "base/mono.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,7 @@ struct tag {
     uint64_t id;                     /* ours: the message's; else RabbitMQ's tag */
     uint64_t token;                  /* ours only */
     mono_t at;                       /* delivered */
+    bool evented;                    /* ours only: runtimes.h remembers it */
     struct proxy_consumer *consumer; /* NULL: it was asked for by basic.get */
 };
 

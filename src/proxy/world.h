@@ -4,6 +4,7 @@
 
 #include "base/list.h"
 #include "base/mono.h"
+#include "proxy/runtimes.h"
 #include "proxy/server.h"
 #include "proxy/service.h"
 
@@ -18,11 +19,13 @@ struct world {
     struct list ready; /* proxy_consumer.ready: who could take a message, the next one first */
     struct list dirty; /* session.dirty: who has something to be sent, or an end to come to */
     uint64_t n_numbers;
+    struct runtimes runtimes;
     bool used; /* the station was, in this turn */
     bool shut;
 };
 
 void world_init(struct world *w, const struct proxy_options *o, const struct proxy_station *s);
+void world_fini(struct world *w);
 
 /* Another number for the station: see proxy_station.pull. */
 uint64_t world_number(struct world *w);

@@ -25,7 +25,6 @@ static mono_t now(void *ctx)
 
 static int pull(void *ctx, uint64_t consumer, struct proxy_delivery *out)
 {
-    static const char props[2] = {0, 0};
     struct proxy_world *w = ctx;
     unsigned i = 1;
     while (i <= w->n_messages && w->message[i].state != AT_REST)
@@ -37,14 +36,20 @@ static int pull(void *ctx, uint64_t consumer, struct proxy_delivery *out)
     m->consumer = consumer;
     m->token = ++w->n_tokens;
     snprintf(w->body, sizeof w->body, "o%u", i);
+    char *props = w->props; /* a correlation id, which is Celery's task id: "tN" */
+    int n = snprintf(props + 3, sizeof w->props - 3, "t%u", i);
+    wire_put16(props, 0x0400);
+    props[2] = (char)n;
+    snprintf(w->lesson, sizeof w->lesson, "%u", i);
     *out = (struct proxy_delivery){
         .id = i,
         .token = m->token,
         .redelivered = m->n_failed + m->n_put_back > 0,
         .exchange = text_of("e"),
         .routing_key = text_of("key"),
-        .props = {props, sizeof props},
+        .props = {props, 3 + (size_t)n},
         .body = text_of(w->body),
+        .lesson = text_of(w->lesson),
     };
     return HB_BROKER_OK;
 }
@@ -62,6 +67,17 @@ static int settle(void *ctx, const struct proxy_settlement *s)
     bool again = s->outcome == PROXY_FAIL || s->outcome == PROXY_PUT_BACK;
     m->state = again ? AT_REST : (int)s->outcome;
     return HB_BROKER_OK;
+}
+
+static void learn(void *ctx, struct text lesson, double duration_ms)
+{
+    struct proxy_world *w = ctx;
+    char digits[16] = "";
+    MUST(lesson.n < sizeof digits);
+    memcpy(digits, lesson.p, lesson.n);
+    unsigned long i = strtoul(digits, NULL, 10);
+    MUST(i >= 1 && i <= w->n_messages);
+    w->message[i].event_ms = duration_ms;
 }
 
 static void touched(void *ctx)
@@ -211,7 +227,8 @@ void proxy_world_init(struct proxy_world *w, const struct proxy_options *o)
                                     .settle = settle,
                                     .touched = touched,
                                     .draining = draining,
-                                    .waiting = waiting};
+                                    .waiting = waiting,
+                                    .learn = learn};
     *w = (struct proxy_world){0};
     world_init(&w->world, o != NULL ? o : &defaults, &station);
     session_init(&w->session, &w->world, true);
@@ -225,6 +242,7 @@ void proxy_world_fini(struct proxy_world *w)
     MUST(list_empty(&w->world.ready) && list_empty(&w->session.stalled));
     MUST(w->world.stats.in_flight == 0 && w->world.stats.consumers == 0);
     session_fini(&w->session);
+    world_fini(&w->world);
     for (unsigned i = 1; i <= w->n_messages; i++)
         MUST(w->message[i].state != AT_WORKER);
 }

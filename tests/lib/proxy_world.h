@@ -27,6 +27,7 @@ struct proxy_message {
     int state; /* AT_REST, AT_WORKER, PROXY_ACK or PROXY_DISCARD */
     uint64_t consumer, token;
     double duration_ms; /* of the ack */
+    double event_ms;    /* of an event; 0 = none came */
     unsigned n_failed, n_put_back;
 };
 
@@ -37,7 +38,7 @@ struct proxy_world {
     unsigned n_messages;
     uint64_t n_tokens;
     bool draining;
-    char body[32];
+    char body[32], props[32], lesson[16];
 };
 
 /* `o` may be NULL. The work queue is "work", the intake "intake", the virtual host "/". The session

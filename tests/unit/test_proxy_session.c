@@ -460,6 +460,71 @@ START_TEST(no_flow_inside_a_publish)
 }
 END_TEST
 
+/* ---- Celery's events ---- */
+
+static void event(const char *exchange, const char *key, const char *json)
+{
+    put_method(&b, 1, AMQP_BASIC_PUBLISH_METHOD, "wssb", 0U, exchange, key, 0U);
+    put_content(&b, 1, json);
+    feed(SIDE_CLIENT);
+}
+
+#define SUCCEEDED(id, runtime) \
+    "{\"type\":\"task-succeeded\",\"uuid\":\"" id "\",\"runtime\":" runtime "}"
+
+/* A worker's own runtime is joined to its delivery, before or after the ack, once. */
+START_TEST(events_tell_durations)
+{
+    fresh();
+    worker(8);
+    proxy_world_put(&w, 6);
+    pump();
+    ack(1, 0);
+    event("celeryev", "task.multi",
+          "[" SUCCEEDED("t1", "0.25") ",7,{},null," SUCCEEDED("t2", "3") "," SUCCEEDED("t99",
+                                                                                       "1") "]");
+    ck_assert(w.message[1].event_ms == 250);
+    ck_assert(w.message[2].event_ms == 3000);
+    event("celeryev", "task.succeeded", SUCCEEDED("t1", "9"));
+    ck_assert(w.message[1].event_ms == 250);
+    event("celeryev", "worker.heartbeat", SUCCEEDED("t3", "1"));
+    event("results", "task.succeeded", SUCCEEDED("t3", "1"));
+    event("celeryev", "task.succeeded", SUCCEEDED("t3", "-1"));
+    event("celeryev", "task.succeeded", SUCCEEDED("t3", "\"1\""));
+    event("celeryev", "task.succeeded", "[[[" SUCCEEDED("t3", "1"));
+    event("celeryev", "task.succeeded", "");
+    ck_assert(w.message[3].event_ms == 0);
+    ck_assert_uint_eq(w.world.stats.event_runtimes, 2);
+    finish();
+}
+END_TEST
+
+/* While events come, the time to a task's ack is not told as well; later it is again. */
+START_TEST(events_are_believed_rather_than_acks)
+{
+    const struct proxy_options o = {.max_channels = 5,
+                                    .max_consumers = 3,
+                                    .max_connection_bytes = 1 << 20,
+                                    .early_ack = MONO_MS};
+    fresh_with(&o);
+    worker(1);
+    for (uint64_t tag = 1; tag <= 3; tag++) {
+        proxy_world_put(&w, 1);
+        pump();
+        w.world.now += tag == 3 ? 61 * MONO_S : MONO_S;
+        ack(tag, 0);
+        if (tag == 1)
+            event("celeryev", "task.succeeded", SUCCEEDED("t1", "0.5"));
+        flow_ok();
+    }
+    ck_assert(w.message[1].duration_ms == 1000);
+    ck_assert(w.message[2].duration_ms < 0);
+    ck_assert(w.message[3].duration_ms == 61000);
+    ck_assert_uint_eq(w.world.stats.evented_acks, 1);
+    finish();
+}
+END_TEST
+
 /* ---- what it refuses ---- */
 
 static void login(const char *mechanism, const char *response, size_t n)
@@ -619,6 +684,8 @@ Suite *suite(void)
                                   a_held_ack_fails_with_its_connection,
                                   a_close_ends_the_wait,
                                   no_flow_inside_a_publish,
+                                  events_tell_durations,
+                                  events_are_believed_rather_than_acks,
                                   guest_from_elsewhere_is_refused,
                                   a_transaction_is_refused,
                                   tables_are_bounded,
