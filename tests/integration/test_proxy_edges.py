@@ -422,6 +422,28 @@ def tls_ends_at_the_proxy_and_may_begin_again_behind_it():
                 equal(raw.read(), b"")  # whom it does not trust it tells nothing
 
 
+def a_new_certificate_is_taken_and_a_broken_one_is_not():
+    with tempfile.TemporaryDirectory() as folder:
+        certificate, key = _certificate(folder)
+        with Proxied(work=QUEUE, certificate=certificate, key=key) as p:
+            def connects(cafile):
+                context = ssl.create_default_context(cafile=cafile)
+                try:
+                    p.connect(ssl_options=pika.SSLOptions(context, "localhost")).close()
+                    return True
+                except (pika.exceptions.AMQPConnectionError, ssl.SSLError):
+                    return False
+            old = folder + "/old.pem"
+            os.rename(certificate, old)
+            answer = p.say("reload")
+            assert "certificate.pem" in answer, answer
+            assert connects(old)
+            _certificate(folder)
+            equal(p.say("reload"), "ok")
+            assert connects(certificate)
+            assert not connects(old)
+
+
 # --- going down ---------------------------------------------------------------------------------
 
 def shut_lets_workers_finish():

@@ -11,6 +11,7 @@
  * stats                     -> JSON of what the proxy and the broker count, and the clients
  * drain 0|1                 -> ok
  * shut                      -> ok
+ * reload                    -> ok, or what is wrong
  */
 #include "amqp/uri.h"
 #include "base/buf.h"
@@ -182,6 +183,9 @@ static void obey(struct program *p)
     } else if (strcmp(p->line, "shut") == 0) {
         proxy_server_shut(p->server);
         printf("ok\n");
+    } else if (strcmp(p->line, "reload") == 0) {
+        struct err e = {0};
+        printf("%s\n", proxy_server_reload(p->server, &e) == 0 ? "ok" : e.msg);
     } else {
         printf("what?\n");
     }
