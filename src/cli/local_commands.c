@@ -1,6 +1,12 @@
 #include "cli/local.h"
 
 const struct local_command local_commands[] = {
+    {"lab run", "EXPERIMENT [FILE] [OPTION]...",
+     "an experiment: criteria, intervals, gates, a sweep",
+     "EXPERIMENT is a YAML file as those in config/experiments; FILE is the trace, unless it\n"
+     "generates one. Prints each criterion's mean over seeds or windows with its bootstrap\n"
+     "interval, its bar, the margin, and which gates pass; '*' marks variants that flip a gate.\n",
+     local_lab_run_options, local_lab_run},
     {"simulate", "FILE | --generate KIND[:SEED] [OPTION]...",
      "what Harbinger would do to the jobs of a trace",
      "Serves the trace by each arm, at each load, with the daemon's own code and a clock that "

@@ -126,45 +126,49 @@ static int take_base(const struct local *l, struct sim_options *o, char *setting
     return take_settings(l, o, settings);
 }
 
-static int make_runs(const struct local *l, struct simulate *s, const struct sim_options *base)
+int simulate_make_runs(struct simulate *s, const struct sim_options *base, struct err *e)
 {
     s->n_runs = s->n_arms * s->n_loads;
     if (s->n_runs > SIMULATE_RUNS_MAX)
-        return local_usage(l, "more than %d runs", SIMULATE_RUNS_MAX);
+        return err_set(e, ERR_INVALID, "more than %d runs", SIMULATE_RUNS_MAX);
     s->runs = calloc(s->n_runs, sizeof s->runs[0]);
-    if (s->runs == NULL) {
-        fputs("harbinger: out of memory\n", stderr);
-        return CLI_FAILED;
-    }
+    if (s->runs == NULL)
+        return err_set(e, ERR_NOMEM, "no memory for %u runs", s->n_runs);
     for (unsigned i = 0; i < s->n_runs; i++) {
         struct simulate_run *r = &s->runs[i];
-        struct err e;
         r->all = s;
         r->arm = s->arms[i % s->n_arms];
         r->o = *base;
         r->o.load = s->loads[i / s->n_arms];
-        if (sim_arm_apply(&r->o, r->arm, &e) < 0)
-            return local_usage(l, "--arms: %s", e.msg);
-        if (r->o.router == SIM_MAP && s->keys.mapped.n == 0)
-            return local_usage(l, "the arm %s needs a --map with at least one key", r->arm);
+        if (sim_arm_apply(&r->o, r->arm, e) < 0)
+            return e->code;
+        if (r->o.router == SIM_MAP && s->keys->mapped.n == 0)
+            return err_set(e, ERR_INVALID, "arm %s: it needs a map with at least one key", r->arm);
     }
-    return CLI_OK;
+    return 0;
 }
 
-static int make_plan(struct simulate *s)
+int simulate_make_plan(struct simulate *s, struct err *e)
 {
     struct simulate_source source;
-    struct err e;
-    if (simulate_source_open(&source, &s->input, &e) < 0)
-        return local_failed(&e);
-    s->plan = sim_plan_new(&source.source, &s->split, &e);
+    if (simulate_source_open(&source, &s->input, e) < 0)
+        return e->code;
+    s->plan = sim_plan_new(&source.source, &s->split, e);
     simulate_source_close(&source);
-    if (s->plan == NULL) {
-        err_prefix(&e, "%s", s->input.name);
-        return local_failed(&e);
-    }
+    if (s->plan == NULL)
+        return err_prefix(e, "%s", s->input.name);
     sim_plan_info(s->plan, &s->info);
-    return CLI_OK;
+    return 0;
+}
+
+void simulate_fini(struct simulate *s)
+{
+    for (unsigned i = 0; s->runs != NULL && i < s->n_runs; i++)
+        sim_result_fini(&s->runs[i].result);
+    free(s->runs);
+    sim_plan_free(s->plan);
+    s->runs = NULL;
+    s->plan = NULL;
 }
 
 /* ---- the log ---- */
@@ -209,7 +213,8 @@ struct words {
     char *arms, *loads, *settings; /* copies, to be cut */
 };
 
-static int read_options(const struct local *l, struct simulate *s, const struct words *w)
+static int read_options(const struct local *l, struct simulate *s, const struct words *w,
+                        struct simulate_keys *keys)
 {
     struct sim_options base;
     uint64_t threads = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
@@ -225,19 +230,23 @@ static int read_options(const struct local *l, struct simulate *s, const struct 
     if (code == CLI_OK)
         code = take_base(l, &base, w->settings);
     if (code == CLI_OK)
-        code = simulate_keys_read(l, &s->keys);
-    if (code == CLI_OK)
-        code = make_runs(l, s, &base);
+        code = simulate_keys_read(l, keys);
+    struct err e;
+    s->keys = keys;
+    if (code == CLI_OK && simulate_make_runs(s, &base, &e) < 0)
+        code = local_usage(l, "--arms: %s", e.msg);
     if (code == CLI_OK)
         code = simulate_input_open(l, &s->input);
     return code == CLI_OK ? take_split(l, s) : code;
 }
 
-static int simulate(const struct local *l, struct simulate *s, const struct words *w)
+static int simulate(const struct local *l, struct simulate *s, const struct words *w,
+                    struct simulate_keys *keys)
 {
-    int code = read_options(l, s, w);
-    if (code == CLI_OK)
-        code = make_plan(s);
+    struct err e;
+    int code = read_options(l, s, w, keys);
+    if (code == CLI_OK && simulate_make_plan(s, &e) < 0)
+        code = local_failed(&e);
     if (code == CLI_OK)
         code = open_log(l, s);
     if (code == CLI_OK)
@@ -251,6 +260,7 @@ static int simulate(const struct local *l, struct simulate *s, const struct word
 int local_simulate(struct local *l)
 {
     struct simulate s = {0};
+    struct simulate_keys keys = {0};
     const char *loads = local_text(l, "load", NULL), *settings = local_text(l, "set", NULL);
     if (strcmp(local_text(l, "arms", ""), "help") == 0)
         return print_arms();
@@ -264,12 +274,9 @@ int local_simulate(struct local *l)
         (settings != NULL && w.settings == NULL))
         fputs("harbinger: out of memory\n", stderr);
     else
-        code = simulate(l, &s, &w);
-    for (unsigned i = 0; i < s.n_runs && s.runs != NULL; i++)
-        sim_result_fini(&s.runs[i].result);
-    free(s.runs);
-    sim_plan_free(s.plan);
-    simulate_keys_fini(&s.keys);
+        code = simulate(l, &s, &w, &keys);
+    simulate_fini(&s);
+    simulate_keys_fini(&keys);
     simulate_input_fini(&s.input);
     free(w.arms);
     free(w.loads);

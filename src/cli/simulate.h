@@ -19,6 +19,10 @@ struct simulate_input {
     bool has_history; /* whether, unless the user says, a part of it only teaches */
 };
 
+/* KIND:SEED, as simulate_input_open. */
+int simulate_input_generate(const struct local *l, struct simulate_input *in,
+                            const char *what) MUST_CHECK;
+
 /* What the command line names. An exit code, with the reason said. Free with simulate_input_fini in
  * any case. */
 int simulate_input_open(const struct local *l, struct simulate_input *in) MUST_CHECK;
@@ -49,12 +53,17 @@ struct simulate_keys {
     unsigned n_groups;
 };
 
+void simulate_keys_init(struct simulate_keys *k);
 int simulate_keys_read(const struct local *l, struct simulate_keys *k) MUST_CHECK; /* exit code */
+/* A key's level; a key's group, which is new when there is none of that name. 0, or ERR_INVALID (no
+ * key, too many groups), ERR_NOMEM. */
+int simulate_keys_map(struct simulate_keys *k, struct text key, uint8_t level) MUST_CHECK;
+int simulate_keys_group(struct simulate_keys *k, const char *name, struct text key) MUST_CHECK;
 void simulate_keys_fini(struct simulate_keys *k);
 
 /* ---- runs ---- */
 
-enum { SIMULATE_RUNS_MAX = 1000, SIMULATE_LIST_MAX = 64 };
+enum { SIMULATE_RUNS_MAX = 4000, SIMULATE_LIST_MAX = 256 };
 
 struct simulate_run {
     const char *arm;
@@ -68,7 +77,7 @@ struct simulate_run {
 
 struct simulate {
     struct simulate_input input;
-    struct simulate_keys keys;
+    const struct simulate_keys *keys;
     struct sim_plan *plan;
     struct sim_plan_info info;
     struct sim_split split;
@@ -79,6 +88,14 @@ struct simulate {
     unsigned n_runs, n_threads;
     FILE *log; /* NULL: none */
 };
+
+/* One run per arm and load, of the options `base` with what the arm says, and the plan of the input;
+ * arms, loads, keys, input and split are set. 0, or negative with `e` set. */
+int simulate_make_runs(struct simulate *s, const struct sim_options *base,
+                       struct err *e) MUST_CHECK;
+int simulate_make_plan(struct simulate *s, struct err *e) MUST_CHECK;
+/* Frees runs and plan. */
+void simulate_fini(struct simulate *s);
 
 /* Makes all runs, n_threads at a time, and shows how far they are on a terminal. An exit code. */
 int simulate_run_all(struct simulate *s) MUST_CHECK;

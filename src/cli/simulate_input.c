@@ -23,7 +23,7 @@ static int read_all(struct simulate_input *in, const char *path)
 }
 
 /* KIND:SEED */
-static int generate(const struct local *l, struct simulate_input *in, const char *what)
+int simulate_input_generate(const struct local *l, struct simulate_input *in, const char *what)
 {
     const char *colon = strchr(what, ':');
     char kind[32];
@@ -34,6 +34,8 @@ static int generate(const struct local *l, struct simulate_input *in, const char
         return local_usage(l, "--generate: '%s' is not of the form KIND:SEED", what);
     memcpy(kind, what, n);
     kind[n] = '\0';
+    *in = (struct simulate_input){0};
+    trace_set_init(&in->set);
     in->name = what;
     in->has_history = strcmp(kind, "serverless") == 0;
     return cli_trace_generate(l, kind, seed, &in->set);
@@ -49,7 +51,7 @@ int simulate_input_open(const struct local *l, struct simulate_input *in)
     if ((what != NULL) == (l->n_operands == 1))
         return local_usage(l, "either a FILE or --generate KIND:SEED");
     if (what != NULL)
-        return generate(l, in, what);
+        return simulate_input_generate(l, in, what);
     in->name = l->operands[0];
     in->has_history = true;
     if (strcmp(in->name, "-") == 0)
@@ -152,6 +154,23 @@ static struct text trimmed(struct text t)
     return t;
 }
 
+int simulate_keys_map(struct simulate_keys *k, struct text key, uint8_t level)
+{
+    return set_value(&k->mapped, &k->levels, key, level);
+}
+
+int simulate_keys_group(struct simulate_keys *k, const char *name, struct text key)
+{
+    unsigned g = 1;
+    while (g <= k->n_groups && strcmp(k->group_names[g], name) != 0)
+        g++;
+    if (g == SIM_GROUPS || strlen(name) >= SIMULATE_GROUP_BYTES)
+        return ERR_INVALID;
+    if (g > k->n_groups)
+        snprintf(k->group_names[++k->n_groups], SIMULATE_GROUP_BYTES, "%s", name);
+    return set_value(&k->grouped, &k->groups, key, (uint8_t)g);
+}
+
 /* "KEY: LEVEL"; the last colon counts, since keys may have some. */
 static int take_map_line(struct simulate_keys *k, struct text line)
 {
@@ -163,7 +182,7 @@ static int take_map_line(struct simulate_keys *k, struct text line)
     struct text number = trimmed((struct text){colon + 1, line.n - (size_t)(colon + 1 - line.p)});
     if (num_parse_u64(number.p, number.n, &level) < 0 || level >= HB_LEVELS_MAX)
         return ERR_INVALID;
-    return set_value(&k->mapped, &k->levels, name, (uint8_t)level);
+    return simulate_keys_map(k, name, (uint8_t)level);
 }
 
 static int read_map(struct simulate_keys *k, FILE *f, const char *path)
@@ -209,17 +228,15 @@ static int open_map(struct simulate_keys *k, const char *path)
 static int take_group(struct simulate_keys *k, struct text t)
 {
     const char *equals = memchr(t.p, '=', t.n);
-    if (equals == NULL || equals == t.p || equals - t.p >= SIMULATE_GROUP_BYTES ||
-        k->n_groups + 1 == SIM_GROUPS)
+    char name[SIMULATE_GROUP_BYTES] = "";
+    if (equals == NULL || equals == t.p || equals - t.p >= SIMULATE_GROUP_BYTES)
         return ERR_INVALID;
-    unsigned group = ++k->n_groups;
-    memcpy(k->group_names[group], t.p, (size_t)(equals - t.p));
+    memcpy(name, t.p, (size_t)(equals - t.p));
     t = (struct text){equals + 1, t.n - (size_t)(equals + 1 - t.p)};
     for (size_t from = 0, to; from < t.n; from = to + 1) {
         const char *comma = memchr(t.p + from, ',', t.n - from);
         to = comma != NULL ? (size_t)(comma - t.p) : t.n;
-        int r = set_value(&k->grouped, &k->groups, (struct text){t.p + from, to - from},
-                          (uint8_t)group);
+        int r = simulate_keys_group(k, name, (struct text){t.p + from, to - from});
         if (r < 0)
             return r;
     }
@@ -243,13 +260,18 @@ static int take_groups(const struct local *l, struct simulate_keys *k, const cha
     return CLI_OK;
 }
 
+void simulate_keys_init(struct simulate_keys *k)
+{
+    *k = (struct simulate_keys){0};
+    names_init(&k->mapped);
+    names_init(&k->grouped);
+}
+
 int simulate_keys_read(const struct local *l, struct simulate_keys *k)
 {
     const char *path = local_text(l, "map", NULL);
     const char *groups = local_text(l, "group", NULL);
-    *k = (struct simulate_keys){0};
-    names_init(&k->mapped);
-    names_init(&k->grouped);
+    simulate_keys_init(k);
     int code = path != NULL ? open_map(k, path) : CLI_OK;
     return code == CLI_OK && groups != NULL ? take_groups(l, k, groups) : code;
 }

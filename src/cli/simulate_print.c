@@ -56,8 +56,8 @@ static void print_columns(const struct simulate *s, size_t width)
 {
     printf("%-*s %10s %9s %9s %10s %10s %10s %10s", (int)width, "arm", "mean", "vs fifo", "windows",
            "p50", "p99", "max wait", "short p50");
-    for (unsigned g = 1; g <= s->keys.n_groups; g++)
-        printf(" %10.10s p50", s->keys.group_names[g]);
+    for (unsigned g = 1; g <= s->keys->n_groups; g++)
+        printf(" %10.10s p50", s->keys->group_names[g]);
     puts(" predicted");
 }
 
@@ -73,7 +73,7 @@ static void print_run(const struct simulate *s, const struct simulate_run *r, si
     print_cell(&x->all, x->all.p99_ms, 10);
     print_cell(&x->all, x->all.max_wait_ms, 10);
     print_cell(&x->by_class[0], x->by_class[0].p50_ms, 10);
-    for (unsigned g = 1; g <= s->keys.n_groups; g++)
+    for (unsigned g = 1; g <= s->keys->n_groups; g++)
         print_cell(&x->by_group[g], x->by_group[g].p50_ms, 14);
     if (x->learns && x->predictor.lookups > 0)
         printf(" %8.1f %%",
@@ -128,8 +128,8 @@ static json_t *classes_json(const struct sim_figures f[SIM_CLASSES])
 static json_t *groups_json(const struct simulate *s, const struct sim_result *r)
 {
     json_t *all = json_object();
-    for (unsigned g = 1; g <= s->keys.n_groups; g++)
-        json_object_set_new(all, s->keys.group_names[g], figures_json(&r->by_group[g]));
+    for (unsigned g = 1; g <= s->keys->n_groups; g++)
+        json_object_set_new(all, s->keys->group_names[g], figures_json(&r->by_group[g]));
     return all;
 }
 
@@ -216,8 +216,8 @@ static void print_csv_run(const struct simulate *s, const struct simulate_run *r
     print_csv_row(r, "all", &r->result.all);
     for (unsigned c = 0; c < SIM_CLASSES; c++)
         print_csv_row(r, class_names[c], &r->result.by_class[c]);
-    for (unsigned g = 1; g <= s->keys.n_groups; g++) {
-        snprintf(scope, sizeof scope, "group %s", s->keys.group_names[g]);
+    for (unsigned g = 1; g <= s->keys->n_groups; g++) {
+        snprintf(scope, sizeof scope, "group %s", s->keys->group_names[g]);
         print_csv_row(r, scope, &r->result.by_group[g]);
     }
     for (unsigned w = 0; w < r->result.n_windows; w++) {

@@ -29,7 +29,7 @@ struct member {
 static int map(void *ctx, struct text key)
 {
     const struct member *m = ctx;
-    const struct simulate_keys *k = &m->run->all->keys;
+    const struct simulate_keys *k = m->run->all->keys;
     uint32_t i = names_find(&k->mapped, key);
     return i != UINT32_MAX ? k->levels[i] : -1;
 }
@@ -37,7 +37,7 @@ static int map(void *ctx, struct text key)
 static unsigned group(void *ctx, struct text key)
 {
     const struct member *m = ctx;
-    const struct simulate_keys *k = &m->run->all->keys;
+    const struct simulate_keys *k = m->run->all->keys;
     uint32_t i = names_find(&k->grouped, key);
     return i != UINT32_MAX ? k->groups[i] : 0;
 }
@@ -61,8 +61,8 @@ static void make_run(struct member *m)
     struct simulate_source source;
     r->o.ctx = m;
     r->o.progress = progress;
-    r->o.map = r->all->keys.mapped.n > 0 ? map : NULL;
-    r->o.group = r->all->keys.n_groups > 0 ? group : NULL;
+    r->o.map = r->all->keys->mapped.n > 0 ? map : NULL;
+    r->o.group = r->all->keys->n_groups > 0 ? group : NULL;
     r->o.decided = r->all->log != NULL ? decided : NULL;
     r->code = simulate_source_open(&source, &r->all->input, &r->err);
     if (r->code < 0)

@@ -93,7 +93,7 @@ result "a trace that is cut off" "$([ $? -eq 1 ] && grep -q "^harbinger: cut.tra
 refused "no workers" 2 "--workers: '0' is not a whole number from 1 to 1000000" "${tiny[@]}" --workers 0
 refused "a load that is no number" 2 "--load: 'nan' is not a number above 0 and at most 10" "${tiny[@]}" --load nan
 refused "a load of nothing" 2 "--load: '0' is not a number above 0 and at most 10" "${tiny[@]}" --load 0.5,0
-refused "an empty load" 2 "--load: 1..64 numbers between commas" "${tiny[@]}" --load 0.5,
+refused "an empty load" 2 "--load: 1..256 numbers between commas" "${tiny[@]}" --load 0.5,
 refused "an unknown arm" 2 "--arms: there is no arm 'predictve'; the nearest one is 'predictive'" \
     "${tiny[@]}" --arms fifo,predictve
 refused "an unknown option of an arm" 2 \
@@ -105,7 +105,7 @@ refused "a value out of range" 1 "arm fifo: predictor: default_level must be bel
 refused "a map that is not there" 1 "none: No such file or directory" "${tiny[@]}" --map none
 echo "short" > bad
 refused "a bad map" 1 "bad:1: not of the form KEY: LEVEL" "${tiny[@]}" --map bad
-refused "no map" 2 "the arm static needs a --map with at least one key" jobs.trace --arms static
+refused "no map" 2 "--arms: arm static: it needs a map with at least one key" jobs.trace --arms static
 refused "a share that is none" 2 "--history: '1' is not a share from 0 to 0.9" "${tiny[@]}" --history 1
 refused "no windows" 2 "--windows: '0' is not a whole number from 1 to 1000" "${tiny[@]}" --windows 0
 refused "a split by nothing" 2 "--split: 'keys' is neither rows nor time" "${tiny[@]}" --split keys
