@@ -105,7 +105,7 @@ static double value_of(const struct lab *lab, const struct lab_criterion *c,
     double value = (double)NAN;
     if (f != NULL && f->n > 0)
         memcpy(&value, (const char *)f + c->offset, sizeof value);
-    return value;
+    return value < c->floor_ms ? c->floor_ms : value;
 }
 
 static void take_criterion(struct lab *lab, const struct simulate *s, unsigned seed, size_t at[3])
@@ -379,6 +379,8 @@ static int print_json(const struct lab *lab)
 static bool get_memory(struct lab *lab)
 {
     size_t n = place(lab, lab->x->n_variants, 0, 0);
+    if (n == 0 || lab->n_units == 0)
+        return false;
     lab->arms = calloc(n * lab->n_units, sizeof lab->arms[0]);
     lab->bases = calloc(n * lab->n_units, sizeof lab->bases[0]);
     lab->verdicts = calloc(n, sizeof lab->verdicts[0]);
@@ -412,7 +414,7 @@ int local_lab_run(struct local *l)
 {
     struct lab_experiment *x = calloc(1, sizeof *x);
     struct lab lab = {.x = x};
-    struct err e;
+    struct err e = {0};
     int code = CLI_FAILED;
     if (l->n_operands < 1 || l->n_operands > 2)
         code = local_usage(l, "an experiment's file, and the trace unless it generates one");

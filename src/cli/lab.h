@@ -15,6 +15,7 @@ struct lab_criterion {
     const char *arm, *base;
     const char *metric, *of;  /* of: "all", a class or a group */
     size_t offset;            /* of the metric in struct sim_figures */
+    double floor_ms;          /* what is below counts as this; 0: none */
     struct stats_criterion c; /* limit in ms */
     bool has_bar;
 };

@@ -299,6 +299,8 @@ static int set_criterion(struct reader *r, yaml_node_t *key, yaml_node_t *value,
         return take_text(r, value, &c->base);
     if (strcmp(name, "limit_ms") == 0)
         return take_number(r, value, &c->c.limit);
+    if (strcmp(name, "floor_ms") == 0)
+        return take_number(r, value, &c->floor_ms);
     for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
         if (strcmp(rules[i].name, name) == 0) {
             if (c->has_bar)
