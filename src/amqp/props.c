@@ -19,6 +19,7 @@ static const unsigned char shapes[PROP_COUNT] = {
 enum {
     FLAG_CONTINUED = 1, /* more flag words follow; the basic class has none */
     FLAG_UNUSED = 2,
+    FLAG_BYTES = 2,
     RAW_KEPT = 4096, /* of an opaque list: enough to see what it was */
 };
 
@@ -51,25 +52,37 @@ static size_t content_size(unsigned prop, const char *p, size_t n)
     }
 }
 
-static bool index_list(struct props *p, struct text raw)
+/* Whether flags and list are whole, and nothing is behind them. */
+static bool list_is_whole(struct text raw)
 {
-    if (raw.n < 2)
+    if (raw.n < FLAG_BYTES)
         return false;
     unsigned flags = wire_get16(raw.p);
     if ((flags & (FLAG_CONTINUED | FLAG_UNUSED)) != 0)
         return false;
-    size_t at = 2;
+    size_t at = FLAG_BYTES;
     for (unsigned i = 0; i < PROP_COUNT; i++) {
         if ((flags & flag_of(i)) == 0)
             continue;
         size_t n = content_size(i, raw.p + at, raw.n - at);
         if (n == SIZE_MAX || n > raw.n - at - prefix_of(i))
             return false;
-        at += prefix_of(i);
-        p->field[i] = (struct text){raw.p + at, n};
-        at += n;
+        at += prefix_of(i) + n;
     }
     return at == raw.n;
+}
+
+struct text props_field(const struct props *p, enum prop which)
+{
+    unsigned flags = p->opaque || p->raw.n < FLAG_BYTES ? 0 : wire_get16(p->raw.p);
+    if ((flags & flag_of(which)) == 0)
+        return (struct text){NULL, 0};
+    size_t at = FLAG_BYTES;
+    for (unsigned i = 0; i < which; i++)
+        if ((flags & flag_of(i)) != 0)
+            at += prefix_of(i) + content_size(i, p->raw.p + at, p->raw.n - at);
+    size_t n = content_size(which, p->raw.p + at, p->raw.n - at);
+    return (struct text){p->raw.p + at + prefix_of(which), n};
 }
 
 /* Whether each top-level entry of the header table can be read: what props_header_next promises. */
@@ -85,19 +98,19 @@ static bool table_is_whole(struct text table)
 
 void props_parse(struct props *p, struct text raw)
 {
-    *p = (struct props){.raw = raw};
-    if (!index_list(p, raw) || !table_is_whole(p->field[PROP_HEADERS]))
-        *p = (struct props){.raw = raw, .opaque = true};
+    *p = (struct props){.raw = raw, .opaque = !list_is_whole(raw)};
+    if (!table_is_whole(props_field(p, PROP_HEADERS)))
+        p->opaque = true;
 }
 
 struct text props_text(const struct props *p, enum prop which)
 {
-    return shapes[which] == SHORT_TEXT ? p->field[which] : (struct text){NULL, 0};
+    return shapes[which] == SHORT_TEXT ? props_field(p, which) : (struct text){NULL, 0};
 }
 
 int64_t props_number(const struct props *p, enum prop which)
 {
-    const char *at = p->field[which].p;
+    const char *at = props_field(p, which).p;
     if (at == NULL)
         return -1;
     if (shapes[which] == OCTET)
@@ -110,7 +123,7 @@ int64_t props_number(const struct props *p, enum prop which)
 
 bool props_header_next(const struct props *p, size_t *at, struct header *out)
 {
-    return header_next(p->field[PROP_HEADERS], true, at, out) == 0;
+    return header_next(props_field(p, PROP_HEADERS), true, at, out) == 0;
 }
 
 bool props_header(const struct props *p, struct text name, struct header *out)
@@ -195,7 +208,7 @@ static int put_table(const struct props *p, const struct props_edit *edit, struc
     size_t start = out->n;
     int r = buf_append(out, "\0\0\0\0", 4);
     if (r == 0)
-        r = copy_kept(p->field[PROP_HEADERS], edit, out);
+        r = copy_kept(props_field(p, PROP_HEADERS), edit, out);
     for (size_t i = 0; r == 0 && i < edit->n_add; i++)
         r = add_header(&edit->add[i], out);
     if (r == 0)
@@ -215,7 +228,8 @@ static int copy_property(const struct props *p, const bool keep[PROP_COUNT], uns
     if (!keep[prop])
         return 0;
     size_t prefix = prefix_of(prop);
-    return buf_append(out, p->field[prop].p - prefix, p->field[prop].n + prefix);
+    struct text field = props_field(p, prop);
+    return buf_append(out, field.p - prefix, field.n + prefix);
 }
 
 static int put_list(const struct props *p, const struct props_edit *edit,
@@ -239,7 +253,7 @@ int props_edit(const struct props *p, const struct props_edit *edit, struct buf 
     bool keep[PROP_COUNT];
     unsigned flags = 0;
     for (unsigned i = 0; i < PROP_COUNT; i++)
-        keep[i] = p->field[i].p != NULL;
+        keep[i] = props_field(p, i).p != NULL;
     keep[PROP_HEADERS] = keep[PROP_HEADERS] || edit->n_add > 0 || p->opaque;
     keep[PROP_PRIORITY] = keep[PROP_PRIORITY] || edit->priority >= 0;
     keep[PROP_USER_ID] = keep[PROP_USER_ID] && !edit->drop_user_id;

@@ -1,12 +1,12 @@
 /*
  * The properties of a message as raw bytes.
  *
- * Properties are never decoded and encoded again. They are indexed where they lie (props_parse),
+ * Properties are never decoded and encoded again. They are checked where they lie (props_parse),
  * read in place, and an outgoing list is spliced from ranges of the old one (props_edit): what is
  * not changed stays equal byte for byte, whatever its type, order or nesting. A nested table or
  * array is skipped by its length, so depth costs nothing and nothing recurses.
  *
- * What cannot be indexed (a cut list, an unknown field type) is *opaque*: it reads as having no
+ * What is not well formed (a cut list, an unknown field type) is *opaque*: it reads as having no
  * properties, and still can be sent on: raw as it came, or parked (props_edit keeps the raw bytes
  * in a header).
  */
@@ -41,15 +41,19 @@ enum prop {
     PROP_COUNT
 };
 
-/* Where each property lies. Borrows the raw bytes. Zeroed = no properties. */
+/* Properties that have been looked at once, and are known to be well formed. Borrows the raw bytes.
+ * Small, since each held message has one: where a property lies is found by walking to it. Zeroed =
+ * no properties. */
 struct props {
-    struct text raw;               /* flags and list, whole */
-    struct text field[PROP_COUNT]; /* content, without a length prefix; {NULL, 0} = absent */
-    bool opaque;                   /* could not be indexed; all fields are absent then */
+    struct text raw; /* flags and list, whole */
+    bool opaque;     /* not well formed; all properties are absent then */
 };
 
-/* Indexes raw property bytes (borrowed). Never fails: see `opaque`. O(bytes of the top level). */
+/* Checks raw property bytes (borrowed). Never fails: see `opaque`. O(bytes of the top level). */
 void props_parse(struct props *p, struct text raw);
+
+/* A property's content, without a length prefix; {NULL, 0} when absent. */
+struct text props_field(const struct props *p, enum prop which);
 
 /* A text property (content type ... cluster id, except headers, delivery mode, priority,
  * timestamp); {NULL, 0} when absent. */
@@ -61,7 +65,7 @@ int64_t props_number(const struct props *p, enum prop which);
 bool props_header(const struct props *p, struct text name, struct header *out) MUST_CHECK;
 /* The content of a text header (type S or x); {NULL, 0} when absent or of another type. */
 struct text props_header_text(const struct props *p, struct text name);
-/* Walks all headers: start with *at = 0; false at the end. Never false in the middle of an indexed
+/* Walks all headers: start with *at = 0; false at the end. Never false in the middle of a
  * table. */
 bool props_header_next(const struct props *p, size_t *at, struct header *out) MUST_CHECK;
 

@@ -35,9 +35,11 @@ static void add_props(struct digesting *d, const struct props *props)
     size_t at = 0;
     if (props->opaque)
         add(d, PROP_COUNT, props->raw.p, props->raw.n);
-    for (unsigned which = 0; which < PROP_COUNT; which++)
-        if (which != PROP_HEADERS && props->field[which].p != NULL)
-            add(d, which, props->field[which].p, props->field[which].n);
+    for (unsigned which = 0; which < PROP_COUNT; which++) {
+        struct text field = props_field(props, which);
+        if (which != PROP_HEADERS && field.p != NULL)
+            add(d, which, field.p, field.n);
+    }
     while (props_header_next(props, &at, &h)) {
         if (counts_deliveries(h.name))
             continue;

@@ -147,7 +147,8 @@ START_TEST(a_moved_header_keeps_its_type_and_the_others_their_order)
         props_parse(&q, (struct text){out.p, out.n});
         ck_assert(!q.opaque);
         ck_assert_int_eq(props_number(&q, PROP_PRIORITY), 9);
-        struct text before = p.field[PROP_HEADERS], after = q.field[PROP_HEADERS];
+        struct text before = props_field(&p, PROP_HEADERS);
+        struct text after = props_field(&q, PROP_HEADERS);
         ck_assert_mem_eq(after.p, before.p, at);
         ck_assert_mem_eq(after.p + at, before.p + next, before.n - next);
         struct header found;
