@@ -130,8 +130,11 @@ static void count_job(struct flow *f, const struct ticket *ticket, const struct 
     else
         f->stats.by_level[ticket->level]++;
 
+    bool is_first = f->period.jobs++ == 0;
+    if (f->period.mixed_keys)
+        return;
     uint64_t hash = hash_bytes(&f->seed, key->raw, key->n);
-    if (f->period.jobs++ == 0)
+    if (is_first)
         f->period.first_key = hash;
     else if (hash != f->period.first_key)
         f->period.mixed_keys = true;

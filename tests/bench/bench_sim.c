@@ -1,5 +1,5 @@
 /*
- * bench-sim [--json] [--runs N] [--jobs N]: simulated jobs per second of one core.
+ * bench-sim [--json] [--runs N] [--jobs N] [--case PART-OF-NAME]: simulated jobs per second of one core.
  *
  * The trace is in memory: 424 keys whose use falls off as 1/rank, durations lognormal around a
  * median per key (1 ms .. 10 s), Poisson arrivals. 64 workers, load 0.8. One run is a whole
@@ -89,7 +89,8 @@ struct bench {
     struct sim_plan *plan;
     struct sim_plan_info info;
     int runs;
-    json_t *all; /* NULL: print text */
+    const char *part; /* of the names of the cases that are run */
+    json_t *all;      /* NULL: print text */
 };
 
 static int by_value(const void *a, const void *b)
@@ -113,6 +114,8 @@ static double run_once(struct bench *b, const struct sim_options *o)
 static void measure(struct bench *b, const char *name, const struct sim_options *o)
 {
     double rate[RUNS_MAX];
+    if (strstr(name, b->part) == NULL)
+        return;
     for (int i = 0; i < b->runs; i++)
         rate[i] = run_once(b, o);
     qsort(rate, (size_t)b->runs, sizeof rate[0], by_value);
@@ -161,7 +164,7 @@ static void measure_all(struct bench *b)
 
 int main(int argc, char **argv)
 {
-    struct bench b = {.runs = RUNS};
+    struct bench b = {.runs = RUNS, .part = ""};
     size_t n = JOBS;
     bool json = false;
     for (int i = 1; i < argc; i++) {
@@ -171,8 +174,10 @@ int main(int argc, char **argv)
             b.runs = atoi(argv[++i]);
         else if (strcmp(argv[i], "--jobs") == 0 && i + 1 < argc)
             n = strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--case") == 0 && i + 1 < argc)
+            b.part = argv[++i];
         else
-            fail("usage: bench-sim [--json] [--runs N] [--jobs N]");
+            fail("usage: bench-sim [--json] [--runs N] [--jobs N] [--case PART-OF-NAME]");
     }
     if (b.runs < 1 || b.runs > RUNS_MAX || n < 1000)
         fail("--runs must be 1..1000, --jobs at least 1000");
