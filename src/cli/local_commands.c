@@ -11,8 +11,8 @@ const struct local_command local_commands[] = {
      "what Harbinger would do to the jobs of a trace",
      "Serves the trace by each arm, at each load, with the daemon's own code and a clock that "
      "does\n"
-     "not wait; prints latencies and their change against fifo. KIND: prodflow, mg1, toy or\n"
-     "serverless. Logs of other formats: 'harbinger trace convert' first.\n",
+     "not wait; prints latencies and their change against fifo. KIND is one of 'harbinger trace\n"
+     "generate'. Logs of other formats: 'harbinger trace convert' first.\n",
      local_simulate_options, local_simulate},
     {"trace convert", "--format NAME [OPTION]... [FILE] [--out FILE]",
      "a log of another format as a trace",
@@ -35,9 +35,11 @@ const struct local_command local_commands[] = {
      "least 20 jobs whose p99 is at most 16 times their p50. Durations below 1 ms count as 1 ms.\n"
      "Near jobs are at most 64 places apart; their cost differs when it does by more than 2x.\n",
      local_trace_info_options, local_trace_info},
-    {"trace generate", "prodflow | mg1 | toy | serverless [OPTION]...", "a trace from a seed",
+    {"trace generate", "prodflow | prodflow-attempts | mg1 | toy | serverless [OPTION]...",
+     "a trace from a seed",
      "prodflow    the reference's production flow, message by message: five services, nine types,\n"
      "            five phases. The duration is the planned cost\n"
+     "prodflow-attempts  the same, and failing first attempts as jobs of their own, key timeout\n"
      "mg1         two classes at one server, whose waits have a closed form\n"
      "toy         sustained overload of one worker by equal jobs of three classes; or a backlog\n"
      "serverless  a stand-in for Azure Functions 2021, with its published statistics\n",

@@ -120,8 +120,23 @@ static void tell_prodflow(const struct prodflow_job *jobs, size_t n, const doubl
                         json_pack("[f, f]", boundaries[0], boundaries[1]));
 }
 
-static int generate_prodflow(const struct local *l, uint64_t seed, struct trace_set *out,
-                             json_t *summary)
+/* A first attempt that fails occupies a worker and teaches nothing about its type: a job of its own,
+ * of a type of its own. */
+static int add_attempt(struct trace_set *s, const struct prodflow_job *j)
+{
+    struct trace_job job = {
+        .arrival_us = j->arrival_us,
+        .duration_us = (int64_t)(PRODFLOW_TIMEOUT_MS * 1000),
+        .size = TRACE_NO_SIZE,
+    };
+    int r = names_add(&s->keys, text_of("timeout"), &job.key, NULL);
+    if (r == 0)
+        r = names_add(&s->producers, text_of(prodflow_service_name(j->type)), &job.producer, NULL);
+    return r == 0 ? trace_set_add(s, &job) : r;
+}
+
+static int make_prodflow(const struct local *l, uint64_t seed, bool attempts, struct trace_set *out,
+                         json_t *summary)
 {
     struct prodflow_options o;
     struct prodflow_job *jobs;
@@ -141,11 +156,27 @@ static int generate_prodflow(const struct local *l, uint64_t seed, struct trace_
         return no_memory();
     if (n > 0)
         r = prodflow_boundaries(jobs, n, c, boundaries);
-    for (size_t i = 0; r == 0 && i < n; i++)
-        r = add_prodflow_job(out, &jobs[i], c, local_given(l, "timeouts"));
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        if (attempts && jobs[i].fails)
+            r = add_attempt(out, &jobs[i]);
+        if (r == 0)
+            r = add_prodflow_job(out, &jobs[i], c, local_given(l, "timeouts"));
+    }
     tell_prodflow(jobs, n, boundaries, summary);
     free(jobs);
     return r < 0 ? no_memory() : CLI_OK;
+}
+
+static int generate_prodflow(const struct local *l, uint64_t seed, struct trace_set *out,
+                             json_t *summary)
+{
+    return make_prodflow(l, seed, false, out, summary);
+}
+
+static int generate_prodflow_attempts(const struct local *l, uint64_t seed, struct trace_set *out,
+                                      json_t *summary)
+{
+    return make_prodflow(l, seed, true, out, summary);
 }
 
 static int generate_mg1(const struct local *l, uint64_t seed, struct trace_set *out,
@@ -226,6 +257,7 @@ static int generate_serverless(const struct local *l, uint64_t seed, struct trac
 
 static const struct kind kinds[] = {
     {"prodflow", "seconds rate-scale calibration timeouts", generate_prodflow},
+    {"prodflow-attempts", "seconds rate-scale calibration", generate_prodflow_attempts},
     {"mg1", "jobs load short-share ratio service", generate_mg1},
     {"toy", "seconds load backlog workers service", generate_toy},
     {"serverless", "jobs", generate_serverless},
@@ -273,7 +305,8 @@ static const struct kind *find_kind(const struct local *l, const char *name)
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
         if (strcmp(kinds[i].name, name) == 0)
             return &kinds[i];
-    local_usage(l, "there is no '%s'; one of prodflow, mg1, toy, serverless", name);
+    local_usage(l, "there is no '%s'; one of prodflow, prodflow-attempts, mg1, toy, serverless",
+                name);
     return NULL;
 }
 
@@ -295,7 +328,7 @@ int local_trace_generate(struct local *l)
 {
     uint64_t seed = 1;
     if (l->n_operands != 1)
-        return local_usage(l, "one of prodflow, mg1, toy, serverless");
+        return local_usage(l, "one of prodflow, prodflow-attempts, mg1, toy, serverless");
     const struct kind *k = find_kind(l, l->operands[0]);
     if (k == NULL)
         return CLI_USAGE;
