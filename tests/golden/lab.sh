@@ -1,49 +1,20 @@
 #!/bin/bash
 # lab.sh HARBINGER EXPERIMENTS: what `harbinger lab run` says, byte for byte, and what is wrong with bad files.
-# The expected texts stand beside it; after a wanted change: UPDATE=1 meson test --suite golden, and read the difference.
-set -u
-export LC_ALL=C
 harbinger=$(readlink -f "$1")
 experiments=$(readlink -f "$2")
-here=$(dirname "$(readlink -f "$0")")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-n=0 failed=0
-
-result() { # NAME COMPLAINTS
-    n=$((n + 1))
-    if [ -z "$2" ]; then
-        echo "ok $n - $1"
-    else
-        echo "not ok $n - $1"
-        echo "$2" | sed 's/^/# /'
-        failed=1
-    fi
-}
-
-golden() { # NAME CODE ARGUMENT...
-    local name=$1 code=$2 got
-    shift 2
-    "$harbinger" lab run "$@" > out 2> err
-    got=$?
-    { cat out && sed 's/^/stderr: /' err; } > said
-    [ "${UPDATE:-}" != 1 ] || cp said "$here/$name.expect"
-    result "$name" "$([ $got -eq "$code" ] || echo "exit code $got"; diff -u "$here/$name.expect" said)"
-}
+# shellcheck source=tests/golden/golden.sh
+. "$(dirname "$0")/golden.sh"
 
 refused() { # NAME TEXT LINE...: the file of these lines
-    local name=$1 text=$2 got
+    local name=$1 text=$2
     shift 2
     printf '%s\n' "$@" > x.yaml
-    "$harbinger" lab run x.yaml > out 2> err
-    got=$?
-    result "$name" "$([ "$got:$(head -n 1 err)" = "1:harbinger: $text" ] || cat err)$(cat out)"
+    refuses "$name" 1 "$text" "$harbinger" lab run x.yaml
 }
 
 good='criteria: {A: {metric: mean, arm: predictive, change: -0.1}}'
 echo "1..26"
-golden lab_prodflow 0 "$experiments/prodflow.yaml"
+golden lab_prodflow 0 "$harbinger" lab run "$experiments/prodflow.yaml"
 cat > sweep.yaml <<'END'
 name: small sweep
 trace: prodflow
@@ -57,7 +28,7 @@ criteria:
 gates: {A: [A1, A2], B: [B1]}
 sweep: {predictor.min_samples: [5, 2000], aging_threshold: [1s, 30s], weights: [4/2/1]}
 END
-golden lab_sweep 0 sweep.yaml
+golden lab_sweep 0 "$harbinger" lab run sweep.yaml
 cat > windows.yaml <<'END'
 unit: window
 workers: 4
@@ -67,7 +38,7 @@ interval: {block: 2, resamples: 100, seed: 1, confidence: 0.9}
 criteria: {A: {metric: mean, of: short, arm: oracle, change: -0.1}}
 END
 "$harbinger" trace generate prodflow --seed 1 --out flow.trace
-golden lab_json 0 windows.yaml flow.trace --json
+golden lab_json 0 "$harbinger" lab run windows.yaml flow.trace --json
 "$harbinger" lab run windows.yaml flow.trace --json --threads 1 > one
 result "the same bytes on one thread" "$(diff "$here/lab_json.expect" one)"
 for file in "$experiments"/*.yaml; do
@@ -100,4 +71,4 @@ refused "a file without windows" "x.yaml: a file's units are windows" "$good"
 refused "a level that is none" "x.yaml:1:10: a whole number is expected, and no larger one" "map: {a: b}" "$good"
 refused "an interval's option that is none" \
     "x.yaml:1:12: one of resamples, seed, confidence and block is expected" "interval: {blocks: 3}" "$good"
-exit $failed
+exit "$failed"

@@ -1,44 +1,13 @@
 #!/bin/bash
 # simulate.sh HARBINGER: what `harbinger simulate` says of small traces, byte for byte, and with which exit code.
-# The expected texts stand beside it; after a wanted change: UPDATE=1 meson test --suite golden, and read the difference.
-set -u
-export LC_ALL=C
 harbinger=$(readlink -f "$1")
-here=$(dirname "$(readlink -f "$0")")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-n=0 failed=0
+# shellcheck source=tests/golden/golden.sh
+. "$(dirname "$0")/golden.sh"
 
-result() { # NAME COMPLAINTS
-    n=$((n + 1))
-    if [ -z "$2" ]; then
-        echo "ok $n - $1"
-    else
-        echo "not ok $n - $1"
-        echo "$2" | sed 's/^/# /'
-        failed=1
-    fi
-}
-
-# golden NAME CODE COMMAND...: exit code, standard output and standard error
-golden() {
-    local name=$1 code=$2 got
-    shift 2
-    "$@" > out 2> err
-    got=$?
-    { cat out && sed 's/^/stderr: /' err; } > said
-    [ "${UPDATE:-}" != 1 ] || cp said "$here/$name.expect"
-    result "$name" "$([ $got -eq "$code" ] || echo "exit code $got"; diff -u "$here/$name.expect" said)"
-}
-
-# refused NAME CODE TEXT ARGUMENT...: the exit code, and the first line on standard error
-refused() {
-    local name=$1 code=$2 text=$3 got
+refused() { # NAME CODE TEXT ARGUMENT...
+    local name=$1 code=$2 text=$3
     shift 3
-    "$harbinger" simulate "$@" > out 2> err
-    got=$?
-    result "$name" "$([ "$got:$(head -n 1 err)" = "$code:harbinger: $text" ] || cat err)$(cat out)"
+    refuses "$name" "$code" "$text" "$harbinger" simulate "$@"
 }
 
 # One worker. While the first job runs, a long one, two short ones and one of another kind come.
@@ -68,14 +37,14 @@ golden simulate_prodflow 0 "$harbinger" simulate --generate prodflow:11 --worker
     --arms fifo,shadow,predictive,p75,no-minimum,size-bins,aging-off,weighted,weighted-pausing,oracle,queues \
     --group 'cheap=reserve_inventory,push_notification,reindex_product,generate_invoice;export=export_report'
 
-same=(simulate --generate prodflow:22 --load 0.5,0.8 --arms "fifo,predictive,random,weighted" --history 0.3 --json)
-"$harbinger" "${same[@]}" --threads 1 > one
-"$harbinger" "${same[@]}" --threads 8 > eight
-result "the same bytes on one thread and on eight" "$(cmp one eight 2>&1; [ -s one ] || echo nothing)"
+flow=(simulate --generate prodflow:22 --load '0.5,0.8' --arms 'fifo,predictive,random,weighted' --history 0.3 --json)
+"$harbinger" "${flow[@]}" --threads 1 > one
+"$harbinger" "${flow[@]}" --threads 8 > eight
+same "the same bytes on one thread and on eight" one eight
 "$harbinger" simulate --generate prodflow:11 --arms predictive --log from_memory > memory
 "$harbinger" trace generate prodflow --seed 11 --out flow.trace.gz
 "$harbinger" simulate flow.trace.gz --history 0 --arms predictive --log from_file > file
-result "the same decisions from a file and from memory" "$(cmp from_memory from_file 2>&1)"
+same "the same decisions from a file and from memory" from_memory from_file
 result "a decision per message" "$([ "$(wc -l < from_file)" = 34957 ] || wc -l from_file)"
 "$harbinger" simulate - --history 0 --arms predictive < flow.trace.gz > pipe
 result "the same from standard input" "$(diff <(tail -n +2 file) <(tail -n +2 pipe))"
@@ -89,7 +58,8 @@ refused "a file that is not there" 1 "none: No such file or directory" none
 refused "a file that is no trace" 1 "jobs.csv: this is no trace; \`harbinger trace convert\` makes one" jobs.csv
 head -c -5 jobs.trace > cut.trace
 "$harbinger" simulate cut.trace > out 2> err
-result "a trace that is cut off" "$([ $? -eq 1 ] && grep -q "^harbinger: cut.trace: " err || cat err)$(cat out)"
+code=$?
+result "a trace that is cut off" "$([ $code -eq 1 ] || echo "exit code $code"; grep -q "^harbinger: cut.trace: " err || cat err; cat out)"
 refused "no workers" 2 "--workers: '0' is not a whole number from 1 to 1000000" "${tiny[@]}" --workers 0
 refused "a load that is no number" 2 "--load: 'nan' is not a number above 0 and at most 10" "${tiny[@]}" --load nan
 refused "a load of nothing" 2 "--load: '0' is not a number above 0 and at most 10" "${tiny[@]}" --load 0.5,0
@@ -114,4 +84,4 @@ refused "a log nowhere" 1 "/none/log: No such file or directory" "${tiny[@]}" --
 refused "two formats" 2 "either --json or --csv" "${tiny[@]}" --json --csv
 refused "overload" 1 "arm fifo: more than 2 jobs wait after 0.02 s: the workers are overloaded" \
     "${tiny[@]}" --max-waiting 2
-exit $failed
+exit "$failed"

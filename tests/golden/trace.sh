@@ -1,44 +1,8 @@
 #!/bin/bash
-# trace.sh HARBINGER: what `harbinger trace` says of small inputs, byte for byte, and with which
-# exit code. The expected texts stand beside it; after a wanted change: UPDATE=1 meson test
-# --suite golden, and read the difference.
-set -u
-export LC_ALL=C
+# trace.sh HARBINGER: what `harbinger trace` says of small inputs, byte for byte, and with which exit code.
 harbinger=$(readlink -f "$1")
-here=$(dirname "$(readlink -f "$0")")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-n=0 failed=0
-
-# golden NAME CODE COMMAND...: exit code, standard output and standard error
-golden() {
-    local name=$1 code=$2 got
-    shift 2
-    "$@" > out 2> err
-    got=$?
-    { cat out && sed 's/^/stderr: /' err; } > said
-    [ "${UPDATE:-}" != 1 ] || cp said "$here/$name.expect"
-    n=$((n + 1))
-    if [ $got -eq "$code" ] && diff -u "$here/$name.expect" said > difference; then
-        echo "ok $n - $name"
-    else
-        echo "not ok $n - $name: exit code $got"
-        sed 's/^/# /' difference
-        failed=1
-    fi
-}
-
-same() { # NAME FILE FILE
-    n=$((n + 1))
-    if cmp "$2" "$3" > difference 2>&1; then
-        echo "ok $n - $1"
-    else
-        echo "not ok $n - $1"
-        sed 's/^/# /' difference
-        failed=1
-    fi
-}
+# shellcheck source=tests/golden/golden.sh
+. "$(dirname "$0")/golden.sh"
 
 # A log of 400 jobs in SWF, every second one later than the one behind it; eight rows never ran,
 # three are bad.
@@ -104,4 +68,4 @@ else
     echo "not ok $n - a failed conversion leaves no file"
     failed=1
 fi
-exit $failed
+exit "$failed"
