@@ -294,11 +294,12 @@ static void add_slots(void *ctx, const struct proxy_client_row *row)
         *slots += row->window - row->in_flight;
 }
 
-uint64_t amqp_workers_slots(struct amqp_workers *w)
+uint64_t amqp_workers_slots(struct amqp_workers *w, bool *asked)
 {
     uint64_t slots = 0;
-    bool asked = w->asked;
+    if (w->asked)
+        *asked = true;
     w->asked = false;
     proxy_server_clients(w->server, 0, SIZE_MAX, add_slots, &slots);
-    return slots > 0 ? slots : asked;
+    return slots;
 }

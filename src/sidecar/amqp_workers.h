@@ -57,8 +57,8 @@ struct proxy_stats amqp_workers_stats(const struct amqp_workers *w);
 /* As proxy_server_clients. */
 size_t amqp_workers_clients(const struct amqp_workers *w, size_t offset, size_t limit,
                             void (*each)(void *ctx, const struct proxy_client_row *row), void *ctx);
-/* Messages that its workers would take now; at least 1 when one has asked since the last call. */
-uint64_t amqp_workers_slots(struct amqp_workers *w);
+/* Messages that its workers would take now; `asked` becomes true when one has asked since the last call. */
+uint64_t amqp_workers_slots(struct amqp_workers *w, bool *asked);
 
 /* What proxy.upstream says: "host:5672". 0, or ERR_CONFIG with `err` set. */
 int amqp_workers_upstream(const char *text, struct uri *out, struct err *err) MUST_CHECK;

@@ -181,16 +181,19 @@ void daemon_intake_is(struct daemon *d, enum topology_queue_type type)
 }
 
 /* Messages at workers, and those that they would take now. */
+/* What is at workers, and what they would take now. A worker between two messages shows as neither, and
+ * counts as long as no other does. */
 static uint64_t slots_of(const struct daemon *d)
 {
     struct hb_broker_stats s;
     hb_broker_stats(station_broker(backend_harbinger_station(d->harbinger)), &s);
     uint64_t slots = s.in_flight;
+    bool asked = false;
     if (d->workers != NULL)
-        slots += workers_slots(d->workers);
+        slots += workers_slots(d->workers, &asked);
     if (d->amqp_workers != NULL)
-        slots += amqp_workers_slots(d->amqp_workers);
-    return slots;
+        slots += amqp_workers_slots(d->amqp_workers, &asked);
+    return slots > 0 ? slots : asked;
 }
 
 static void size_intake(struct daemon *d)

@@ -200,13 +200,13 @@ struct rpc_stats workers_stats(const struct workers *w)
     return rpc_server_stats(w->server);
 }
 
-uint64_t workers_slots(struct workers *w)
+uint64_t workers_slots(struct workers *w, bool *asked)
 {
     struct rpc_stats s = rpc_server_stats(w->server);
-    bool asked = s.pulls != w->seen_pulls;
-    uint64_t slots = s.parked_pulls + s.credit;
+    if (s.pulls != w->seen_pulls)
+        *asked = true;
     w->seen_pulls = s.pulls;
-    return slots > 0 ? slots : asked;
+    return s.parked_pulls + s.credit;
 }
 
 const char *workers_address(const struct workers *w)

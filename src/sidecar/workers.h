@@ -47,8 +47,8 @@ void workers_reload(struct workers *w);
 
 /* Where it listens, with the port that the system chose. */
 const char *workers_address(const struct workers *w);
-/* Messages that its workers would take now; at least 1 when one has asked since the last call. */
-uint64_t workers_slots(struct workers *w);
+/* Messages that its workers would take now; `asked` becomes true when one has asked since the last call. */
+uint64_t workers_slots(struct workers *w, bool *asked);
 struct rpc_stats workers_stats(const struct workers *w);
 
 /* Appends what a worker sees of a message's properties and headers. 0 or ERR_NOMEM. */

@@ -130,7 +130,7 @@ def sidecars_share_an_intake_as_their_workers_do():
         equal((_intake(one)["limit"], queue_ready(INTAKE), _intake(two)["held"]), (50, 250, 0), "with one worker")
         with _client(two) as other:
             theirs = [other.pull() for _ in range(3)]
-            wait_until(lambda: _intake(two)["held"] == 150, what="the window of three")
+            wait_until(lambda: _intake(two)["held"] == 150, what=lambda: f"the window of three: {_intake(two)}")
             equal((_intake(one)["held"], queue_ready(INTAKE)), (50, 100), "what is left to others")
             for message in theirs:
                 other.ack(message)
