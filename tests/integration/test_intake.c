@@ -398,7 +398,7 @@ START_TEST(a_loss_while_paused_for_bytes_ends)
         .queue = "i.bytes",
         .channels = 2,
         .window = 100,
-        .window_bytes = 20000, /* some 50 messages */
+        .window_bytes = 10000,
         .sink = sink_of(e),
     };
     e->link = live_link(&r->live, "consume");
@@ -411,7 +411,7 @@ START_TEST(a_loss_while_paused_for_bytes_ends)
     link_abort(e->link, &cut);
     LIVE_UNTIL(&r->live, stats(e)->downs >= 2);
     LIVE_UNTIL(&r->live, stats(e)->recognised >= held && stats(e)->unbacked == 0);
-    ck_assert_uint_le(stats(e)->held_bytes, 20000);
+    ck_assert_uint_le(stats(e)->held_bytes, 10000);
     for (int rounds = 0; stats(e)->acked < 150 && rounds < 1000; rounds++) {
         settle_all(e);
         live_turn(&r->live);
