@@ -16,6 +16,7 @@ result() { # NAME COMPLAINTS
     else
         echo "not ok $n - $1"
         printf '# %s\n' "${2//$'\n'/$'\n# '}"
+        # shellcheck disable=SC2034 # the scripts' exit code
         failed=1
     fi
 }
