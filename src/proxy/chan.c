@@ -38,6 +38,7 @@ struct chan *chan_new(struct session *s, uint16_t number)
     ch->number = number;
     list_init(&ch->consumers);
     list_init(&ch->stalled);
+    list_init(&ch->returning);
     s->channels[number] = ch;
     s->n_open++;
     return ch;
@@ -52,6 +53,7 @@ void chan_free(struct chan *ch)
         c->awaited = false;
         chan_consumer_cancel(c);
     }
+    list_remove(&ch->returning);
     tags_fini(&ch->tags);
     barrier_fini(&ch->barrier);
     free(ch->awaited);

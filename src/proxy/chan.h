@@ -37,6 +37,7 @@ struct proxy_consumer {
     bool awaited;       /* its consume-ok is: that will name it */
     bool active;        /* RabbitMQ has it, and nobody has cancelled it */
     bool stopped;       /* somebody has */
+    mono_t left_at;     /* the client has, at this time; 0 = not */
     bool over;          /* RabbitMQ will not name it again */
     bool no_ack;
     uint8_t n_tag;
@@ -83,7 +84,9 @@ struct chan {
     uint64_t get_number;      /* a consumer's, for basic.get; 0 = none yet */
     struct tags tags;
     struct list consumers;
-    struct list stalled; /* proxy_consumer.ready: they wait for this channel */
+    struct list stalled;   /* proxy_consumer.ready: they wait for this channel */
+    struct list returning; /* world.returning, while there are TAG_RETURNED */
+    mono_t returns_end;    /* when these are looked at; while it is in the list */
     struct awaited *awaited;
     unsigned awaited_first, n_awaited, awaited_cap;
     struct barrier barrier;
@@ -133,9 +136,11 @@ int chan_get(struct chan *ch, bool no_ack) MUST_CHECK;
 
 /* ---- settling (settle.c) ---- */
 
-/* Settles one that is unsettled: ours at the station, at once or behind the barrier; RabbitMQ's is
- * only forgotten. The tag is gone after it. */
+/* Settles one that is unsettled: ours at the station, at once, behind the barrier or as a return;
+ * RabbitMQ's is only forgotten. The client cannot settle it again. */
 int chan_settle(struct chan *ch, struct tag *tag, enum proxy_outcome outcome) MUST_CHECK;
+/* Decides what was returned up to then: put back where its consumer has left, else a failure. */
+void chan_end_returns(struct chan *ch, mono_t until);
 /* Settles all of ours at once, whatever is published, and forgets RabbitMQ's. */
 void chan_settle_all(struct chan *ch, enum proxy_outcome outcome);
 /* RabbitMQ has taken back all that it had delivered on the channel. */

@@ -220,6 +220,7 @@ static int on_cancel(struct call *c)
     struct proxy_consumer *consumer = c->a.cut ? NULL : chan_consumer_find(c->ch, tag);
     if (consumer == NULL)
         return FORWARD;
+    consumer->left_at = c->s->world->now;
     if (nowait)
         chan_consumer_cancel(consumer);
     else
@@ -282,7 +283,8 @@ static int settle_up_to(struct call *c, char *at, enum proxy_outcome outcome)
     const struct tag *upstream = tags_newest_of(tags, TAG_UPSTREAM, last);
     uint64_t id = upstream != NULL ? upstream->id : 0;
     struct tag *tag;
-    while ((tag = tags_oldest(tags)) != NULL && tag->client <= last) {
+    for (uint64_t from = 0; (tag = tags_from(tags, from)) != NULL && tag->client <= last;) {
+        from = tag->client + 1;
         int r = chan_settle(c->ch, tag, outcome);
         if (r < 0)
             return r;
@@ -323,8 +325,10 @@ static int on_reject(struct call *c)
 static int on_recover(struct call *c)
 {
     bool requeue = args_u8(&c->a) != 0;
-    if (requeue && !c->a.cut)
+    if (requeue && !c->a.cut) {
+        chan_end_returns(c->ch, MONO_NEVER);
         chan_settle_all(c->ch, PROXY_PUT_BACK);
+    }
     return FORWARD;
 }
 

@@ -54,7 +54,7 @@ struct proxy_server {
     struct world world;
     struct dial_host hosts[PROXY_UPSTREAMS_MAX];
     struct evconnlistener *listener; /* NULL: shut */
-    struct event *end_of_turn, *resume;
+    struct event *end_of_turn, *returns, *resume;
     struct list conns; /* proxy_conn.node, the oldest first */
     SSL_CTX *tls, *upstream_tls;
     mono_t logged_at; /* the current second of log lines */

@@ -34,6 +34,21 @@ void proxy_server_pump(struct proxy_server *s)
     proxy_server_wake(s);
 }
 
+static void on_returns(evutil_socket_t fd, short what, void *ctx)
+{
+    proxy_server_wake(ctx);
+}
+
+static void end_returns(struct proxy_server *s)
+{
+    mono_t next = world_end_returns(&s->world);
+    if (next == MONO_NEVER || evtimer_pending(s->returns, NULL))
+        return;
+    struct timeval wait = {.tv_usec = (suseconds_t)((next - s->world.now) / MONO_US) + 1};
+    if (evtimer_add(s->returns, &wait) < 0)
+        proxy_server_wake(s);
+}
+
 /* What this turn has left to do: deliver, send, tell the daemon. Sending can make room, and so lead
  * to another round in the next turn. */
 static void on_end_of_turn(evutil_socket_t fd, short what, void *ctx)
@@ -41,6 +56,7 @@ static void on_end_of_turn(evutil_socket_t fd, short what, void *ctx)
     struct proxy_server *s = ctx;
     struct list now, *node;
     proxy_server_look_at_clock(s);
+    end_returns(s);
     bool more = world_pump(&s->world);
     list_init(&now);
     while ((node = list_first(&s->world.dirty)) != NULL) {
@@ -270,8 +286,9 @@ int proxy_server_new(struct event_base *base, const struct proxy_options *o,
     world_init(&s->world, &options, station);
     list_init(&s->conns);
     s->end_of_turn = event_new(base, -1, 0, on_end_of_turn, s);
+    s->returns = evtimer_new(base, on_returns, s);
     s->resume = evtimer_new(base, on_resume, s);
-    int r = s->end_of_turn != NULL && s->resume != NULL ? 0 : ERR_NOMEM;
+    int r = s->end_of_turn && s->returns && s->resume ? 0 : ERR_NOMEM;
     if (r < 0)
         err_set(e, r, "%s", err_name(r));
     else
@@ -299,6 +316,8 @@ void proxy_server_free(struct proxy_server *s)
         proxy_conn_free(LIST_ENTRY(node, struct proxy_conn, node));
     if (s->end_of_turn != NULL)
         event_free(s->end_of_turn);
+    if (s->returns != NULL)
+        event_free(s->returns);
     if (s->resume != NULL)
         event_free(s->resume);
     if (s->dns != NULL)

@@ -6,6 +6,12 @@
 
 #define NOT_KNOWN (-1.0)
 
+/* A worker that stops in order may return what it has not begun by a requeue of each, which says the
+ * same as a failure, right before it cancels its consumer or closes (pika does), or for what was on
+ * its way, after. So what becomes of a requeue is decided a moment later. */
+#define RETURN_WAIT (50 * MONO_MS)
+#define LEAVE_LASTS MONO_S
+
 /*
  * The time from delivery to ack is the job's duration only where nothing else was at the worker that
  * it could have waited for: a window of one, or one that the operator's clamp has brought down to
@@ -80,8 +86,24 @@ static bool must_wait(const struct chan *ch, enum proxy_outcome outcome)
            !ch->session->world->options.no_barrier;
 }
 
+/* It stays in its worker's window until it is decided: another one would only be returned too. */
+static void return_it(struct chan *ch, struct tag *tag)
+{
+    struct world *w = ch->session->world;
+    tag->kind = TAG_RETURNED;
+    tag->at = w->now;
+    if (!list_empty(&ch->returning))
+        return;
+    ch->returns_end = w->now + RETURN_WAIT;
+    list_push_back(&w->returning, &ch->returning);
+}
+
 int chan_settle(struct chan *ch, struct tag *tag, enum proxy_outcome outcome)
 {
+    if (outcome == PROXY_FAIL && tag->kind == TAG_OURS && tag->consumer != NULL) {
+        return_it(ch, tag);
+        return 0;
+    }
     if (tag->kind == TAG_UPSTREAM) {
         struct proxy_consumer *c = tag->consumer;
         tags_remove(&ch->tags, tag);
@@ -110,13 +132,59 @@ void chan_settle_all(struct chan *ch, enum proxy_outcome outcome)
     while ((tag = outcome == PROXY_PUT_BACK ? tags_newest(&ch->tags) : tags_oldest(&ch->tags)) !=
            NULL) {
         struct barrier_held h = held_of(ch, tag, outcome);
-        bool ours = tag->kind == TAG_OURS;
+        bool ours = tag->kind != TAG_UPSTREAM;
         tags_remove(&ch->tags, tag);
         if (ours)
             settle_now(ch, &h);
         else
             make_way(ch, h.consumer);
     }
+}
+
+static bool was_not_begun(const struct tag *tag)
+{
+    mono_t left_at = tag->consumer->left_at;
+    return left_at > 0 && tag->at - left_at < LEAVE_LASTS;
+}
+
+static void end_return(struct chan *ch, struct tag *tag, enum proxy_outcome outcome)
+{
+    struct barrier_held h = held_of(ch, tag, outcome);
+    tags_remove(&ch->tags, tag);
+    settle_now(ch, &h);
+}
+
+/* In chan_settle_all's orders. */
+void chan_end_returns(struct chan *ch, mono_t until)
+{
+    struct tag *tag;
+    list_remove(&ch->returning);
+    for (uint64_t from = 0; (tag = tags_returned_from(&ch->tags, from)) != NULL;) {
+        from = tag->client + 1;
+        if (tag->at <= until && !was_not_begun(tag))
+            end_return(ch, tag, PROXY_FAIL);
+    }
+    for (uint64_t to = UINT64_MAX; (tag = tags_newest_of(&ch->tags, TAG_RETURNED, to)) != NULL;) {
+        to = tag->client - 1;
+        if (tag->at <= until)
+            end_return(ch, tag, PROXY_PUT_BACK);
+        else if (list_empty(&ch->returning))
+            list_push_back(&ch->session->world->returning, &ch->returning);
+    }
+}
+
+/* All channels wait equally long, so that the list is in the order of their times. */
+mono_t world_end_returns(struct world *w)
+{
+    struct list *node;
+    while ((node = list_first(&w->returning)) != NULL) {
+        struct chan *ch = LIST_ENTRY(node, struct chan, returning);
+        if (ch->returns_end > w->now)
+            return ch->returns_end;
+        ch->returns_end = w->now + RETURN_WAIT;
+        chan_end_returns(ch, w->now - RETURN_WAIT);
+    }
+    return MONO_NEVER;
 }
 
 void chan_forget_upstream(struct chan *ch)

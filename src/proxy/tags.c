@@ -74,11 +74,32 @@ static size_t place_of(const struct tags *t, uint64_t client)
     return low;
 }
 
+static bool is_unsettled(const struct tag *tag)
+{
+    return tag->kind == TAG_OURS || tag->kind == TAG_UPSTREAM;
+}
+
 struct tag *tags_find(struct tags *t, uint64_t client)
 {
     size_t i = place_of(t, client);
-    bool found = i < t->end && t->v[i].client == client && t->v[i].kind != TAG_GONE;
+    bool found = i < t->end && t->v[i].client == client && is_unsettled(&t->v[i]);
     return found ? &t->v[i] : NULL;
+}
+
+struct tag *tags_from(struct tags *t, uint64_t client)
+{
+    for (size_t i = place_of(t, client); i < t->end; i++)
+        if (is_unsettled(&t->v[i]))
+            return &t->v[i];
+    return NULL;
+}
+
+struct tag *tags_returned_from(struct tags *t, uint64_t client)
+{
+    for (size_t i = place_of(t, client); i < t->end; i++)
+        if (t->v[i].kind == TAG_RETURNED)
+            return &t->v[i];
+    return NULL;
 }
 
 struct tag *tags_oldest(struct tags *t)

@@ -17,14 +17,19 @@
 
 struct proxy_consumer;
 
-enum tag_kind { TAG_GONE, TAG_OURS, TAG_UPSTREAM };
+enum tag_kind {
+    TAG_GONE,
+    TAG_OURS,
+    TAG_UPSTREAM,
+    TAG_RETURNED, /* ours, and settled as the client sees it: how it ends is not decided yet */
+};
 
 struct tag {
     enum tag_kind kind;
     uint64_t client;                 /* as the client knows it */
     uint64_t id;                     /* ours: the message's; else RabbitMQ's tag */
     uint64_t token;                  /* ours only */
-    mono_t at;                       /* delivered */
+    mono_t at;                       /* delivered; returned */
     bool evented;                    /* ours only: runtimes.h remembers it */
     struct proxy_consumer *consumer; /* NULL: it was asked for by basic.get */
 };
@@ -42,8 +47,12 @@ void tags_fini(struct tags *t);
 
 /* Appends; `new.client` must be above all before. 0; ERR_NOMEM; ERR_INVALID at TAGS_MAX. */
 int tags_append(struct tags *t, const struct tag *new) MUST_CHECK;
-/* NULL when there is no such one. Valid until the next append. */
+/* The one that the client may settle; NULL when there is none. Valid until the next append. */
 struct tag *tags_find(struct tags *t, uint64_t client);
+/* The oldest one that it may, of those from `client` on; NULL. */
+struct tag *tags_from(struct tags *t, uint64_t client);
+struct tag *tags_returned_from(struct tags *t, uint64_t client);
+/* Of any kind; NULL. */
 struct tag *tags_oldest(struct tags *t);
 struct tag *tags_newest(struct tags *t);
 /* The newest of a kind up to `client`; NULL. */

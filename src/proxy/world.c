@@ -7,6 +7,7 @@ void world_init(struct world *w, const struct proxy_options *o, const struct pro
     *w = (struct world){.options = *o, .station = *s};
     w->runtimes.seed = (struct hash_seed){o->seed[0], o->seed[1]};
     list_init(&w->ready);
+    list_init(&w->returning);
     list_init(&w->dirty);
 }
 

@@ -17,6 +17,8 @@ struct world {
     struct proxy_stats stats;
     mono_t now;        /* of this turn: whoever calls a session sets it first */
     struct list ready; /* proxy_consumer.ready: who could take a message, the next one first */
+    struct list
+        returning; /* chan.returning: who has returned something, the first to be decided first */
     struct list dirty; /* session.dirty: who has something to be sent, or an end to come to */
     uint64_t n_numbers;
     struct runtimes runtimes;
@@ -33,5 +35,8 @@ uint64_t world_number(struct world *w);
 /* Gives waiting messages to those who are ready, in turn. True when more could be done at once: so
  * many were given that others should have their turn now. */
 bool world_pump(struct world *w);
+
+/* Decides what was returned long enough ago. The time of the next decision; MONO_NEVER. */
+mono_t world_end_returns(struct world *w);
 
 #endif

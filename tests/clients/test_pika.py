@@ -24,8 +24,8 @@ class _Got:
 class _Case(arms.Arm):
     """An arm with a producer, and workers' connections that are closed at its end."""
 
-    def __init__(self, **options):
-        super().__init__({"intake.channels": 1}, **options)  # what comes over several may overtake
+    def __init__(self, settings=None, **options):
+        super().__init__({"intake.channels": 1, **(settings or {})}, **options)  # what comes over several may overtake
         self.open, self.published = [], 0
         self.producer = harness.connect().channel()
         self.producer.confirm_delivery()
@@ -238,6 +238,29 @@ def a_reject_without_requeue_is_dead_lettered():
             death = properties.headers["x-death"][0]
             equal((death["queue"], death["reason"], death["count"]), (case.intake, "rejected", 1), "x-death")
         case.expect_left(0)
+
+
+def a_worker_that_stops_in_order_has_failed_at_nothing():
+    """pika requeues what it has not begun, one by one, before it cancels: as often as a worker is replaced."""
+    with _Case({"broker.max_attempts": 2}) as case:
+        case.publish(30)
+        seen = []
+        for _ in range(6):
+            connection = case.connect()
+            channel = connection.channel()
+            channel.basic_qos(prefetch_count=20)
+            method, _, body = next(channel.consume(case.work, inactivity_timeout=15))
+            assert method is not None, "nothing comes any more"
+            seen.append(int(body))
+            channel.basic_ack(method.delivery_tag)
+            wait_until(lambda channel=channel, connection=connection:
+                       connection.process_data_events(0.02) or channel.get_waiting_message_count() >= 19,
+                       what="a prefetch full of messages")
+            channel.cancel()
+            connection.close()
+        got, _ = case.consume(case.channel(prefetch=24))
+        case.exactly(got, 24, case.open[-1].channel())
+        equal(sorted(seen + _bodies(got)), list(range(30)), "all of them, once")
 
 
 def an_ack_of_several_settles_up_to_its_tag():

@@ -48,10 +48,12 @@ def large_messages_do_not_use_up_a_quorum_intakes_delivery_limit():
 def slow_answer_about_the_topology_does_not_stop_the_start():
     harness.delete_topology()
     with proxy.Proxy(harness.amqp_port()) as between:
+        between("delay all down 600")  # so that no answer has come before they are held
         with Daemon(uri=between.uri(), wait=False) as daemon:
             daemon.wait_log("event=link.up link=consume")
             between("hold all down")
             daemon.wait_log("event=link.down link=consume", 40)
+            between("delay all down 0")
             between("resume all down")
             daemon.wait_log("event=ready", 40)
 

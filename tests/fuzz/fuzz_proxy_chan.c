@@ -57,7 +57,10 @@ static void other(struct proxy_world *w, uint8_t what)
     struct frame f;
     switch (what % 4) {
     case 0: proxy_world_put(w, w->n_messages < 1000 ? 3 : 0); break;
-    case 1: w->world.now += MONO_S; break;
+    case 1:
+        w->world.now += 10 * MONO_MS;
+        MUST(world_end_returns(&w->world) > w->world.now);
+        break;
     case 2:
         while (proxy_world_take(w, SIDE_CLIENT, &f))
             continue;

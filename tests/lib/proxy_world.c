@@ -64,6 +64,7 @@ static int settle(void *ctx, const struct proxy_settlement *s)
     m->n_failed += s->outcome == PROXY_FAIL;
     m->n_put_back += s->outcome == PROXY_PUT_BACK;
     m->duration_ms = s->duration_ms;
+    m->settled = ++w->n_settled;
     bool again = s->outcome == PROXY_FAIL || s->outcome == PROXY_PUT_BACK;
     m->state = again ? AT_REST : (int)s->outcome;
     return HB_BROKER_OK;
@@ -231,6 +232,7 @@ void proxy_world_init(struct proxy_world *w, const struct proxy_options *o)
                                     .learn = learn};
     *w = (struct proxy_world){0};
     world_init(&w->world, o != NULL ? o : &defaults, &station);
+    w->world.now = MONO_S;
     session_init(&w->session, &w->world, true);
     say_hello(w);
 }

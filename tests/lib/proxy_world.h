@@ -29,6 +29,7 @@ struct proxy_message {
     double duration_ms; /* of the ack */
     double event_ms;    /* of an event; 0 = none came */
     unsigned n_failed, n_put_back;
+    unsigned settled; /* the latest settlement, of all, from 1 */
 };
 
 struct proxy_world {
@@ -37,6 +38,7 @@ struct proxy_world {
     struct proxy_message message[PROXY_WORLD_MESSAGES]; /* by number, from 1 */
     unsigned n_messages;
     uint64_t n_tokens;
+    unsigned n_settled;
     bool draining;
     char body[32], props[32], lesson[16];
 };
