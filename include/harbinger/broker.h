@@ -242,6 +242,8 @@ struct hb_delivery {
     unsigned level;    /* it was taken from */
     int64_t lease_ns;  /* 0 = no limit */
     int64_t waited_ns; /* since its arrival */
+    struct hb_lesson lesson; /* what its ack would teach, but for the duration, for who learns that
+                                elsewhere and later; an empty key: nothing */
 };
 
 /* The next message to `consumer` (any number that the caller gives). HB_BROKER_OK, EMPTY or

@@ -277,6 +277,7 @@ static void deliver(struct hb_broker *b, struct hb_message *m, const struct pull
         .level = m->policy.level,
         .lease_ns = to->lease_ns,
         .waited_ns = b->now - m->policy.arrived_at,
+        .lesson = record_lesson(m),
     };
     m->was_pulled = true;
 }

@@ -125,3 +125,14 @@ const char *record_details(const struct hb_message *m)
 {
     return m->n_details > 0 ? (const char *)details_at(m) : "no memory for the details";
 }
+
+struct hb_lesson record_lesson(const struct hb_message *m)
+{
+    return (struct hb_lesson){
+        .key = record_key(m),
+        .parent = record_parent(m),
+        .predicted = m->predicted,
+        .level = m->predicted_level,
+        .estimate_ms = record_predicted_ms(m),
+    };
+}

@@ -66,5 +66,7 @@ struct hb_bytes record_headers(const struct hb_message *m);
 struct hb_bytes record_payload(const struct hb_message *m);
 const char *record_details(const struct hb_message *m); /* never NULL */
 double record_predicted_ms(const struct hb_message *m);
+/* Without a duration. */
+struct hb_lesson record_lesson(const struct hb_message *m);
 
 #endif

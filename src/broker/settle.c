@@ -31,14 +31,8 @@ static void learn(struct hb_broker *b, const struct hb_message *m, double durati
     b->count.learned++;
     if (b->events.learn == NULL)
         return;
-    const struct hb_lesson lesson = {
-        .key = record_key(m),
-        .parent = record_parent(m),
-        .predicted = m->predicted,
-        .level = m->predicted_level,
-        .estimate_ms = record_predicted_ms(m),
-        .duration_ms = duration_ms,
-    };
+    struct hb_lesson lesson = record_lesson(m);
+    lesson.duration_ms = duration_ms;
     b->events.learn(b->events.ctx, &lesson, b->now);
 }
 

@@ -1,6 +1,7 @@
 #include "sidecar/amqp_workers.h"
 
 #include "rpc/pb.h"
+#include "sidecar/lesson.h"
 #include "sidecar/loop.h"
 
 #include <stdio.h>
@@ -13,6 +14,7 @@ struct amqp_workers {
     struct buf props; /* of the latest delivery that a client submitted */
     bool asked;       /* since the last look at its slots */
     char vhost[256];
+    char lesson[LESSON_BYTES]; /* of the latest delivery */
 };
 
 static struct hb_broker *broker_of(const struct amqp_workers *w)
@@ -99,7 +101,10 @@ static int pull(void *ctx, uint64_t consumer, struct proxy_delivery *out)
     int r = hb_broker_pull_unleased(broker_of(w), consumer, loop_now(), &d);
     if (r != HB_BROKER_OK)
         return r;
-    *out = (struct proxy_delivery){.id = d.id, .token = d.token, .redelivered = d.redelivered};
+    *out = (struct proxy_delivery){.id = d.id,
+                                   .token = d.token,
+                                   .redelivered = d.redelivered,
+                                   .lesson = {w->lesson, lesson_pack(&d.lesson, w->lesson)}};
     if (d.owner != NULL)
         of_the_intake(d.owner, out);
     else
@@ -145,6 +150,16 @@ static uint64_t waiting(void *ctx)
     return s.waiting;
 }
 
+static void learn(void *ctx, struct text packed, double duration_ms)
+{
+    const struct amqp_workers *w = ctx;
+    struct hb_lesson lesson;
+    if (!lesson_unpack(packed, &lesson))
+        return;
+    lesson.duration_ms = duration_ms;
+    flow_learn(w->options.flow, &lesson, loop_now());
+}
+
 /* ---- the server ---- */
 
 int amqp_workers_upstream(const char *text, struct uri *out, struct err *err)
@@ -187,6 +202,7 @@ static int listen_at(struct amqp_workers *w, struct event_base *base, const stru
         .max_window = c->proxy.max_window,
         .no_barrier = !c->proxy.barrier,
         .guest_anyone = c->proxy.allow_guest,
+        .seed = {loop_random(), loop_random()},
         .log = w->options.log,
     };
     struct proxy_station station = {
@@ -200,6 +216,7 @@ static int listen_at(struct amqp_workers *w, struct event_base *base, const stru
         .touched = touched,
         .draining = draining,
         .waiting = waiting,
+        .learn = learn,
     };
     return proxy_server_new(base, &options, &station, &w->server, err);
 }

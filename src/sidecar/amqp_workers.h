@@ -4,7 +4,8 @@
  * through (src/proxy). The intake queue may be the one that they have always consumed from: here they
  * are put on the work queue.
  *
- *   ack                            done; its duration is the time since its delivery
+ *   ack                            done; its duration is the time since its delivery, or what the
+ *                                  worker's own event says
  *   nack or reject with requeue,   a failed attempt
  *   its connection breaks
  *   nack or reject without         rejected: the intake's dead-letter exchange gets it
@@ -34,6 +35,7 @@ struct amqp_workers_options {
     const struct conf *conf; /* proxy, amqp.uri, work, intake; borrowed */
     const struct log_sink *log;
     struct backend_harbinger *backend;
+    struct flow *flow;           /* learns what workers' own events tell; borrowed */
     bool (*stopping)(void *ctx); /* nothing more is handed out */
     void *ctx;
 };

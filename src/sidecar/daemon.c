@@ -394,6 +394,7 @@ static int make_amqp_workers(struct daemon *d, struct err *err)
         .conf = &d->conf,
         .log = log_of(d),
         .backend = d->harbinger,
+        .flow = d->flow,
         .stopping = is_stopping,
         .ctx = d,
     };

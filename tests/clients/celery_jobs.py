@@ -29,6 +29,11 @@ def double(number, seconds=0.0):
     return 2 * number
 
 
+@app.task(name="slow")
+def slow(number):
+    return double(number, 0.15)
+
+
 @app.task(name="flaky", bind=True, max_retries=3)
 def flaky(self, number):
     _note("begun", number)

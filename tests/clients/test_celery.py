@@ -22,8 +22,8 @@ LIMIT = 30
 class _Case(arms.Arm):
     """An arm, a producer's application, and workers."""
 
-    def __init__(self, producer_through=False, **celery_settings):
-        super().__init__(arguments={})
+    def __init__(self, producer_through=False, daemon=None, **celery_settings):
+        super().__init__(daemon, arguments={})
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="harbinger-celery."))
         self.workers_running, self.settings = [], celery_settings
         self.connection = harness.connect()
@@ -117,6 +117,28 @@ def late_acks_and_a_long_prefetch():
 def early_acks_and_events_and_a_producer_through_the_same_port():
     _runs_tasks_returns_results_and_answers(["-E"], task_acks_late=False, worker_prefetch_multiplier=1,
                                             producer_through=True)
+
+
+def events_of_early_acking_workers_teach_what_tasks_cost():
+    """What its acks would teach is how long the task before it took."""
+    rules = {"broker.order": "paper", "broker.aging_threshold": "0", "predictor.min_samples": "5",
+             "predictor.global_min_samples": "20", "predictor.boundary_refresh_every": "10"}
+    with _Case(daemon=rules, task_acks_late=False, worker_prefetch_multiplier=1) as case:
+        process = case.worker("-E")
+        for number in range(40):
+            case.send(case.jobs.slow if number % 2 else case.jobs.double, number)
+        wait_until(lambda: len(case.notes("done")) == 40, LIMIT, "all done")
+        for number in range(100, 112):
+            case.send(case.jobs.slow, number)
+        for number in range(200, 212):
+            case.send(case.jobs.double, number)
+        wait_until(lambda: len(case.notes("done")) == 64, LIMIT, "all done")
+        case.stop(process)
+        order = [number for number in case.notes("done") if number >= 100]
+        late = sum(number < 200 for number in order[12:])
+        if arms.NAME == "proxy":
+            # But for those that came before the others were there.
+            assert late >= 6, f"slow tasks among the last twelve: {late} in {order}"
 
 
 def more_eta_tasks_than_the_prefetch_do_not_block_the_others():

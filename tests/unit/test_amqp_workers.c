@@ -3,6 +3,7 @@
 
 #include "lib/testmain.h"
 #include "rpc/service.h"
+#include "sidecar/lesson.h"
 
 #include <string.h>
 
@@ -95,6 +96,34 @@ START_TEST(a_long_value_is_whole)
 }
 END_TEST
 
+START_TEST(a_lesson_comes_back_whole)
+{
+    char bytes[LESSON_BYTES], key[HB_KEY_MAX + 1];
+    struct hb_lesson in = {.parent = {key, 7}, .predicted = true, .level = 3, .estimate_ms = 12.25},
+                     out;
+    memset(key, 'k', sizeof key);
+    for (size_t n = 7; n <= HB_KEY_MAX; n += HB_KEY_MAX - 7) {
+        in.key = (struct hb_key){key, n};
+        size_t packed = lesson_pack(&in, bytes);
+        ck_assert_uint_gt(packed, n);
+        ck_assert(lesson_unpack((struct text){bytes, packed}, &out));
+        ck_assert_uint_eq(out.key.n, n);
+        ck_assert_mem_eq(out.key.p, key, n);
+        ck_assert_uint_eq(out.parent.n, 7);
+        ck_assert_ptr_eq(out.parent.p, out.key.p);
+        ck_assert(out.predicted);
+        ck_assert_uint_eq(out.level, 3);
+        ck_assert_double_eq(out.estimate_ms, 12.25);
+        ck_assert(!lesson_unpack((struct text){bytes, packed - n}, &out));
+    }
+    in.key.n = HB_KEY_MAX + 1;
+    ck_assert_uint_eq(lesson_pack(&in, bytes), 0);
+    in.key.n = 0;
+    ck_assert_uint_eq(lesson_pack(&in, bytes), 0);
+    ck_assert(!lesson_unpack((struct text){NULL, 0}, &out));
+}
+END_TEST
+
 static void upstream_is(const char *text, const char *host, uint16_t port)
 {
     struct uri u;
@@ -122,8 +151,12 @@ END_TEST
 
 Suite *suite(void)
 {
-    const TTest *const tests[] = {
-        headers_are_texts,     without_headers_the_table_is_empty, a_name_too_long_is_left_out,
-        a_long_value_is_whole, an_upstream_is_a_host_and_a_port,   NULL};
+    const TTest *const tests[] = {headers_are_texts,
+                                  without_headers_the_table_is_empty,
+                                  a_name_too_long_is_left_out,
+                                  a_long_value_is_whole,
+                                  an_upstream_is_a_host_and_a_port,
+                                  a_lesson_comes_back_whole,
+                                  NULL};
     return suite_of("amqp_workers", tests);
 }
