@@ -5,6 +5,7 @@
 #include "cli/simulate.h"
 #include "lab/stats.h"
 
+#include <jansson.h>
 #include <yaml.h>
 
 enum { LAB_CRITERIA_MAX = 64, LAB_GATES_MAX = 16, LAB_SEEDS_MAX = 64, LAB_VARIANTS_MAX = 64 };
@@ -56,6 +57,40 @@ struct lab_experiment {
  */
 int lab_experiment_read(struct lab_experiment *x, const char *path, struct err *e) MUST_CHECK;
 void lab_experiment_fini(struct lab_experiment *x);
+
+/* The values of every variant, criterion, load and unit. */
+struct lab {
+    const struct lab_experiment *x;
+    char *specs[SIMULATE_LIST_MAX]; /* the arms as they run, each once */
+    unsigned n_specs;
+    unsigned n_units;
+    double *arms, *bases;
+    struct stats_verdict *verdicts; /* by variant, criterion, load */
+    struct sim_plan_info info;      /* of the last input */
+};
+
+/* Where the values of a variant, criterion and load are. */
+static inline size_t lab_place(const struct lab *lab, unsigned variant, unsigned criterion,
+                               unsigned load)
+{
+    const struct lab_experiment *x = lab->x;
+    return ((size_t)variant * x->n_criteria + criterion) * x->n_loads + load;
+}
+
+bool lab_gate_passes(const struct lab *lab, const struct lab_gate *g, unsigned variant,
+                     unsigned load);
+
+/* ---- output: exit codes ---- */
+
+int lab_print_tables(const struct lab *lab);
+json_t *lab_json(const struct lab *lab); /* NULL: no memory */
+
+/* A folder for harbinger lab report: summary.json, and the runs of each seed or of the trace. A NULL
+ * `dir` saves nothing. */
+int lab_save_begin(const char *dir) MUST_CHECK;
+int lab_save_runs(const struct lab *lab, const char *dir, unsigned seed,
+                  const struct simulate *s) MUST_CHECK;
+int lab_save(const struct lab *lab, const char *dir) MUST_CHECK;
 
 /* The figures of a result that a criterion looks at: `of`, in the whole run or in a window. NULL: there
  * is no such class or group. */

@@ -58,12 +58,14 @@ int local_usage(const struct local *l, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Says why it failed. CLI_FAILED. */
 int local_failed(const struct err *e);
 
+int local_lab_report(struct local *l);
 int local_lab_run(struct local *l);
 int local_simulate(struct local *l);
 int local_trace_convert(struct local *l);
 int local_trace_generate(struct local *l);
 int local_trace_info(struct local *l);
 
+extern const struct local_option local_lab_report_options[];
 extern const struct local_option local_lab_run_options[];
 extern const struct local_option local_simulate_options[];
 extern const struct local_option local_trace_convert_options[];

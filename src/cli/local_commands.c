@@ -1,6 +1,10 @@
 #include "cli/local.h"
 
 const struct local_command local_commands[] = {
+    {"lab report", "DIR [OPTION]...", "a page about what lab run --out has kept",
+     "Writes one HTML file that needs nothing else: arms against FIFO, criteria and gates,\n"
+     "latencies by class, windows, and what was run. Its plots are gnuplot's.\n",
+     local_lab_report_options, local_lab_report},
     {"lab run", "EXPERIMENT [FILE] [OPTION]...",
      "an experiment: criteria, intervals, gates, a sweep",
      "EXPERIMENT is a YAML file as those in config/experiments; FILE is the trace, unless it\n"

@@ -6,6 +6,7 @@
 #include "sim/arms.h"
 #include "trace/set.h"
 
+#include <jansson.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -111,6 +112,7 @@ double simulate_window_change(const struct simulate *s, const struct simulate_ru
 
 int simulate_print_table(const struct simulate *s);
 int simulate_print_json(const struct simulate *s);
+json_t *simulate_json(const struct simulate *s); /* NULL: no memory */
 int simulate_print_csv(const struct simulate *s);
 
 void simulate_log_begin(FILE *f);

@@ -181,17 +181,22 @@ static json_t *run_json(const struct simulate *s, const struct simulate_run *r)
     return run;
 }
 
-int simulate_print_json(const struct simulate *s)
+json_t *simulate_json(const struct simulate *s)
 {
     json_t *runs = json_array();
     for (unsigned i = 0; i < s->n_runs; i++)
         json_array_append_new(runs, run_json(s, &s->runs[i]));
-    return cli_trace_print_json(json_pack(
-        "{s:s, s:I, s:I, s:I, s:f, s:f, s:[f, f], s:o}", "trace", s->input.name, "history_rows",
-        (json_int_t)s->info.n_history, "evaluation_rows", (json_int_t)s->info.n_evaluation, "keys",
-        (json_int_t)s->info.n_keys, "span_s", (double)s->info.span_us / 1e6, "work_s",
-        s->info.work_us / 1e6, "boundaries_ms", (double)s->info.class_us[0] / 1000,
-        (double)s->info.class_us[1] / 1000, "runs", runs));
+    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:[f, f], s:o}", "trace", s->input.name,
+                     "history_rows", (json_int_t)s->info.n_history, "evaluation_rows",
+                     (json_int_t)s->info.n_evaluation, "keys", (json_int_t)s->info.n_keys, "span_s",
+                     (double)s->info.span_us / 1e6, "work_s", s->info.work_us / 1e6,
+                     "boundaries_ms", (double)s->info.class_us[0] / 1000,
+                     (double)s->info.class_us[1] / 1000, "runs", runs);
+}
+
+int simulate_print_json(const struct simulate *s)
+{
+    return cli_trace_print_json(simulate_json(s));
 }
 
 /* ---- CSV ---- */

@@ -11,7 +11,8 @@ struct head {
     bool predicted;
 };
 
-_Static_assert(sizeof(struct head) + HB_KEY_MAX <= LESSON_BYTES, "a lesson of the longest key fits");
+_Static_assert(sizeof(struct head) + HB_KEY_MAX <= LESSON_BYTES,
+               "a lesson of the longest key fits");
 
 size_t lesson_pack(const struct hb_lesson *l, char out[LESSON_BYTES])
 {

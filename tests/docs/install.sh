@@ -8,7 +8,7 @@ echo "1..4"
 failed=0
 said=$(DESTDIR="$work" meson install -C "$1" --no-rebuild 2>&1) || { echo "$said" | sed 's/^/# /'; exit 1; }
 
-missing=$(for file in harbinger harbinger.1 harbingerd harbingerd.8 harbinger.yaml.5 harbingerd.service amqp.md backends.md broker.md harbinger.proto harbinger-minimal.yaml; do
+missing=$(for file in harbinger harbinger.1 harbingerd harbingerd.8 harbinger.yaml.5 harbingerd.service amqp.md backends.md broker.md harbinger.proto harbinger-minimal.yaml lab-report plot; do
     [ "$(find "$work" -type f -name "$file" | wc -l)" -eq 1 ] || echo "$file"
 done)
 if [ -z "$missing" ]; then
