@@ -3,9 +3,8 @@
 #include <assert.h>
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 
-enum { SMALL = 24, ROUNDS_MAX = 64 };
+enum { SMALL = 24, ROUNDS_MAX = 64, TOP_BIT = 63 };
 
 /* A rank may not come out one too high because p x n was rounded up: 0.95 x 100 is 95. */
 size_t quantile_index(size_t n, double p)
@@ -23,10 +22,35 @@ static void swap(uint64_t *a, size_t i, size_t j)
     a[j] = x;
 }
 
-static int compare(const void *a, const void *b)
+static void sort_few(uint64_t *a, size_t n)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
+    for (size_t i = 1; i < n; i++)
+        for (size_t k = i; k > 0 && a[k - 1] > a[k]; k--)
+            swap(a, k - 1, k);
+}
+
+/* Radix exchange: those without the bit come first. As deep as there are bits, whatever the input. */
+static void sort_by_bits(uint64_t *a, size_t n, int bit)
+{
+    for (; n > SMALL && bit >= 0; bit--) {
+        size_t zeros = 0, end = n;
+        while (zeros < end) {
+            if ((a[zeros] >> bit & 1) == 0)
+                zeros++;
+            else
+                swap(a, zeros, --end);
+        }
+        sort_by_bits(a, zeros, bit - 1);
+        a += zeros;
+        n -= zeros;
+    }
+    if (n <= SMALL)
+        sort_few(a, n);
+}
+
+void quantile_sort(uint64_t *a, size_t n)
+{
+    sort_by_bits(a, n, TOP_BIT);
 }
 
 static uint64_t median3(uint64_t a, uint64_t b, uint64_t c)
@@ -78,7 +102,7 @@ void quantile_select(uint64_t *a, size_t n, size_t k)
             return;
         }
     }
-    qsort(a, n, sizeof *a, compare);
+    quantile_sort(a, n);
 }
 
 void quantiles(uint64_t *a, size_t n, const double *p, size_t n_p, uint64_t *out)

@@ -17,6 +17,9 @@ size_t quantile_index(size_t n, double p);
  * and nothing behind it smaller. Linear time, but for rare bad cases, n log n. */
 void quantile_select(uint64_t *a, size_t n, size_t k);
 
+/* Brings a[0..n) into rising order, in its own memory: the C library's sort takes as much again. */
+void quantile_sort(uint64_t *a, size_t n);
+
 /* out[i] = the p[i]-quantile of a[0..n), n > 0, which is reordered; p rises. */
 void quantiles(uint64_t *a, size_t n, const double *p, size_t n_p, uint64_t *out);
 

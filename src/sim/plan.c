@@ -116,12 +116,6 @@ static int survey_parts(struct survey *s, const struct sim_source *source,
 
 /* ---- quantiles ---- */
 
-static int compare(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The triangle's row of L levels begins here: L - 1 boundaries each. */
 static size_t triangle(unsigned levels)
 {
@@ -152,11 +146,11 @@ static void find_boundaries(struct sim_plan *p, const uint64_t *sorted, uint64_t
 static void find_quantiles(struct survey *s)
 {
     struct sim_plan *p = s->plan;
-    qsort(s->references, s->n_references, sizeof s->references[0], compare);
+    quantile_sort(s->references, s->n_references);
     find_medians(p, s->references, s->n_references);
     for (uint64_t i = 0; i < s->n_references; i++)
         s->references[i] &= DURATION_MASK;
-    qsort(s->references, s->n_references, sizeof s->references[0], compare);
+    quantile_sort(s->references, s->n_references);
     find_boundaries(p, s->references, s->n_references);
     for (unsigned i = 1; i < SIM_CLASSES; i++)
         p->info.class_us[i - 1] = plan_boundary(p, SIM_CLASSES, i);

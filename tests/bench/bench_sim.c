@@ -5,6 +5,10 @@
  * median per key (1 ms .. 10 s), Poisson arrivals. 64 workers, load 0.8. One run is a whole
  * simulation with its quantiles; the plan, made once per trace, is timed by itself. Printed are the
  * median of the runs, the least and the most, in simulated jobs per second of the thread's CPU time.
+ *
+ * The peer is the least that a simulation of FIFO can do: the times at which workers are free, in a heap,
+ * and a sum; no quantiles, classes, windows or decisions. Memory is the most that the process had,
+ * beyond the trace, per job.
  */
 #include "base/compiler.h"
 #include "base/rng.h"
@@ -16,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 enum { KEYS = 424, JOBS = 2000000, RUNS = 7, RUNS_MAX = 1000 };
@@ -111,13 +116,52 @@ static double run_once(struct bench *b, const struct sim_options *o)
     return (double)b->info.n_evaluation / spent;
 }
 
-static void measure(struct bench *b, const char *name, const struct sim_options *o)
+/* ---- the peer ---- */
+
+enum { WORKERS = 64 };
+
+/* The worker that is free first gets another job. */
+static void sift_down(int64_t *heap, int64_t until)
+{
+    size_t i = 0;
+    for (size_t child = 1; child < WORKERS; child = 2 * i + 1) {
+        child += child + 1 < WORKERS && heap[child + 1] < heap[child];
+        if (heap[child] >= until)
+            break;
+        heap[i] = heap[child];
+        i = child;
+    }
+    heap[i] = until;
+}
+
+static double plain_fifo(struct bench *b, const struct sim_options *o)
+{
+    int64_t heap[WORKERS] = {0};
+    double before = cpu_s(), sum = 0;
+    double compress = o->load * WORKERS * (double)b->info.span_us / b->info.work_us;
+    for (size_t i = 0; i < b->memory.n; i++) {
+        const struct sim_job *job = &b->memory.at[i];
+        int64_t arrival = (int64_t)((double)job->arrival_us / compress);
+        int64_t start = heap[0] > arrival ? heap[0] : arrival;
+        sift_down(heap, start + job->duration_us);
+        sum += (double)(start + job->duration_us - arrival);
+    }
+    if (sum <= 0)
+        fail("the peer has done nothing");
+    return (double)b->memory.n / (cpu_s() - before);
+}
+
+/* ---- figures ---- */
+
+static void measure(struct bench *b, const char *name,
+                    double (*once)(struct bench *b, const struct sim_options *o),
+                    const struct sim_options *o)
 {
     double rate[RUNS_MAX];
     if (strstr(name, b->part) == NULL)
         return;
     for (int i = 0; i < b->runs; i++)
-        rate[i] = run_once(b, o);
+        rate[i] = once(b, o);
     qsort(rate, (size_t)b->runs, sizeof rate[0], by_value);
     double median = rate[b->runs / 2], least = rate[0], most = rate[b->runs - 1];
     if (b->all != NULL)
@@ -145,6 +189,22 @@ static void plan(struct bench *b)
         printf("%-20s %6.2f s for %zu jobs\n", "plan", spent, b->memory.n);
 }
 
+static size_t most_bytes(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (size_t)u.ru_maxrss * 1024;
+}
+
+static void tell_memory(const struct bench *b, size_t before)
+{
+    double per_job = (double)(most_bytes() - before) / (double)b->memory.n;
+    if (b->all != NULL)
+        json_object_set_new(b->all, "bytes_per_job", json_real(per_job));
+    else
+        printf("%-20s %6.2f bytes per job beyond the trace\n", "memory", per_job);
+}
+
 static void measure_all(struct bench *b)
 {
     struct sim_options o, base;
@@ -152,14 +212,15 @@ static void measure_all(struct bench *b)
     base.load = 0.8;
     o = base;
     o.router = SIM_FIFO;
-    measure(b, "fifo", &o);
+    measure(b, "peer: plain fifo", plain_fifo, &o);
+    measure(b, "fifo", run_once, &o);
     o = base;
-    measure(b, "predictive", &o);
+    measure(b, "predictive", run_once, &o);
     o.broker.weighted = true;
-    measure(b, "weighted, pausing", &o);
+    measure(b, "weighted, pausing", run_once, &o);
     o = base;
     o.router = SIM_ORACLE;
-    measure(b, "oracle", &o);
+    measure(b, "oracle", run_once, &o);
 }
 
 int main(int argc, char **argv)
@@ -184,10 +245,12 @@ int main(int argc, char **argv)
     b.all = json ? json_object() : NULL;
     make_trace(&b.memory, n);
     b.source = jobs_source(&b.memory);
+    size_t before = most_bytes();
     plan(&b);
     measure_all(&b);
+    tell_memory(&b, before);
     if (json) {
-        json_dumpf(b.all, stdout, JSON_INDENT(2));
+        json_dumpf(b.all, stdout, JSON_COMPACT);
         puts("");
         json_decref(b.all);
     }

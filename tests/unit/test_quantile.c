@@ -4,6 +4,7 @@
 #include "lib/testmain.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST = 3000 };
 
@@ -47,7 +48,7 @@ static uint64_t value(struct rng *r, int kind, size_t i, size_t n)
 START_TEST(selection_finds_what_sorting_finds)
 {
     static const double p[] = {0, 0.01, 0.5, 0.5, 0.95, 0.99, 1};
-    static uint64_t a[MOST], sorted[MOST];
+    static uint64_t a[MOST], sorted[MOST], again[MOST];
     struct rng rng = {1};
     for (int round = 0; round < 600; round++) {
         size_t n = 1 + rng_next(&rng) % (round % 10 == 0 ? MOST : 60);
@@ -55,6 +56,9 @@ START_TEST(selection_finds_what_sorting_finds)
         for (size_t i = 0; i < n; i++)
             a[i] = sorted[i] = value(&rng, round % 6, i, n);
         qsort(sorted, n, sizeof sorted[0], compare);
+        memcpy(again, a, n * sizeof a[0]);
+        quantile_sort(again, n);
+        ck_assert_mem_eq(again, sorted, n * sizeof a[0]);
         quantiles(a, n, p, ARRAY_SIZE(p), out);
         for (size_t i = 0; i < ARRAY_SIZE(p); i++)
             ck_assert_uint_eq(out[i], sorted[quantile_index(n, p[i])]);
