@@ -11,7 +11,7 @@
 /* ---- tables ---- */
 
 bool lab_gate_passes(const struct lab *lab, const struct lab_gate *g, unsigned variant,
-                        unsigned load)
+                     unsigned load)
 {
     bool passes = true;
     for (unsigned i = 0; i < g->n; i++)
@@ -162,11 +162,11 @@ static json_t *criterion_json(const struct lab *lab, unsigned variant, unsigned 
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:b, s:o, s:o}",
                      "name", criterion->name, "metric", criterion->metric, "of", criterion->of,
                      "arm", criterion->arm, "base", criterion->base, "status",
-                     stats_status_name(v->status), "rule", rule_names[criterion->c.rule], "point", v->interval.point, "low",
-                     v->interval.low, "high", v->interval.high, "bar", criterion->c.bar, "margin",
-                     v->margin, "over_limit", v->over_limit, "arm_units",
-                     units_json(lab->arms + i * lab->n_units, lab->n_units), "base_units",
-                     units_json(lab->bases + i * lab->n_units, lab->n_units));
+                     stats_status_name(v->status), "rule", rule_names[criterion->c.rule], "point",
+                     v->interval.point, "low", v->interval.low, "high", v->interval.high, "bar",
+                     criterion->c.bar, "margin", v->margin, "over_limit", v->over_limit,
+                     "arm_units", units_json(lab->arms + i * lab->n_units, lab->n_units),
+                     "base_units", units_json(lab->bases + i * lab->n_units, lab->n_units));
 }
 
 static json_t *cell_json(const struct lab *lab, unsigned variant, unsigned load)
@@ -197,9 +197,10 @@ json_t *lab_json(const struct lab *lab)
     json_t *seeds = json_array();
     for (unsigned i = 0; x->trace != NULL && i < x->n_seeds; i++)
         json_array_append_new(seeds, json_integer((json_int_t)x->seeds[i]));
-    return json_pack("{s:s, s:s?, s:o, s:I, s:s, s:i, s:{s:f, s:i, s:i}, s:o}", "name", x->name, "generator", x->trace, "seeds", seeds, "workers",
+    return json_pack("{s:s, s:s?, s:o, s:I, s:s, s:i, s:{s:f, s:i, s:i}, s:o}", "name", x->name,
+                     "generator", x->trace, "seeds", seeds, "workers",
                      (json_int_t)x->options.workers, "unit", x->by_window ? "window" : "seed",
-                     "units", (int)lab->n_units, "interval",
-                     "confidence", x->bootstrap.confidence, "resamples",
-                     (int)x->bootstrap.resamples, "block", (int)x->bootstrap.block, "cells", cells);
+                     "units", (int)lab->n_units, "interval", "confidence", x->bootstrap.confidence,
+                     "resamples", (int)x->bootstrap.resamples, "block", (int)x->bootstrap.block,
+                     "cells", cells);
 }

@@ -16,7 +16,8 @@ const struct local_option local_lab_report_options[] = {
 };
 
 /* As installed, beside this program's folder; in a build folder of the source tree, its scripts. */
-static const char *const places[] = {"../libexec/harbinger/" REPORTER, "../../../scripts/" REPORTER};
+static const char *const places[] = {"../libexec/harbinger/" REPORTER,
+                                     "../../../scripts/" REPORTER};
 
 static bool find_reporter(char *out, size_t size)
 {

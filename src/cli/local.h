@@ -60,6 +60,7 @@ int local_failed(const struct err *e);
 
 int local_lab_report(struct local *l);
 int local_lab_run(struct local *l);
+int local_replay(struct local *l);
 int local_simulate(struct local *l);
 int local_trace_convert(struct local *l);
 int local_trace_generate(struct local *l);
@@ -67,6 +68,7 @@ int local_trace_info(struct local *l);
 
 extern const struct local_option local_lab_report_options[];
 extern const struct local_option local_lab_run_options[];
+extern const struct local_option local_replay_options[];
 extern const struct local_option local_simulate_options[];
 extern const struct local_option local_trace_convert_options[];
 extern const struct local_option local_trace_generate_options[];

@@ -11,6 +11,12 @@ const struct local_command local_commands[] = {
      "generates one. Prints each criterion's mean over seeds or windows with its bootstrap\n"
      "interval, its bar, the margin, and which gates pass; '*' marks variants that flip a gate.\n",
      local_lab_run_options, local_lab_run},
+    {"replay", "JOURNAL [OPTION]...", "the decisions that a daemon has recorded, taken again",
+     "JOURNAL is the file of the daemon's journal.path. With the same options all decisions are "
+     "the\n"
+     "same; with others, it says how many are not. A journal that begins with what a snapshot had\n"
+     "taught is without that here.\n",
+     local_replay_options, local_replay},
     {"simulate", "FILE | --generate KIND[:SEED] [OPTION]...",
      "what Harbinger would do to the jobs of a trace",
      "Serves the trace by each arm, at each load, with the daemon's own code and a clock that "

@@ -63,12 +63,10 @@ static int take_loads(const struct local *l, struct simulate *s, char *text)
     return CLI_OK;
 }
 
-static int take_settings(const struct local *l, struct sim_options *o, char *text)
+static int set_all(const struct local *l, struct sim_options *o, char *text)
 {
     const char *parts[SIMULATE_LIST_MAX] = {NULL};
     unsigned n;
-    if (text == NULL)
-        return CLI_OK;
     if (!cut(text, parts, &n))
         return local_usage(l, "--set: 1..%d NAME=VALUE between commas", SIMULATE_LIST_MAX);
     for (unsigned i = 0; i < n && parts[i] != NULL; i++) {
@@ -80,6 +78,21 @@ static int take_settings(const struct local *l, struct sim_options *o, char *tex
             return local_usage(l, "--set: %s", e.msg);
     }
     return CLI_OK;
+}
+
+bool simulate_take_settings(const struct local *l, struct sim_options *o)
+{
+    const char *given = local_text(l, "set", NULL);
+    if (given == NULL)
+        return true;
+    char *text = strdup(given);
+    if (text == NULL) {
+        fputs("harbinger: out of memory\n", stderr);
+        return false;
+    }
+    int code = set_all(l, o, text);
+    free(text);
+    return code == CLI_OK;
 }
 
 static int print_arms(void)
@@ -113,7 +126,7 @@ static int take_split(const struct local *l, struct simulate *s)
     return CLI_OK;
 }
 
-static int take_base(const struct local *l, struct sim_options *o, char *settings)
+static int take_base(const struct local *l, struct sim_options *o)
 {
     uint64_t workers = o->workers, seed = 2026, most = o->broker.max_messages;
     if (!local_number(l, "workers", 1, 1000000, &workers) ||
@@ -123,7 +136,7 @@ static int take_base(const struct local *l, struct sim_options *o, char *setting
     o->workers = (uint32_t)workers;
     o->seed = seed;
     o->broker.max_messages = most;
-    return take_settings(l, o, settings);
+    return simulate_take_settings(l, o) ? CLI_OK : CLI_USAGE;
 }
 
 int simulate_make_runs(struct simulate *s, const struct sim_options *base, struct err *e)
@@ -210,7 +223,7 @@ static int print_results(const struct local *l, const struct simulate *s)
 }
 
 struct words {
-    char *arms, *loads, *settings; /* copies, to be cut */
+    char *arms, *loads; /* copies, to be cut */
 };
 
 static int read_options(const struct local *l, struct simulate *s, const struct words *w,
@@ -228,7 +241,7 @@ static int read_options(const struct local *l, struct simulate *s, const struct 
         return local_usage(l, "--arms: 1..%d arms between commas", SIMULATE_LIST_MAX);
     int code = take_loads(l, s, w->loads);
     if (code == CLI_OK)
-        code = take_base(l, &base, w->settings);
+        code = take_base(l, &base);
     if (code == CLI_OK)
         code = simulate_keys_read(l, keys);
     struct err e;
@@ -261,17 +274,15 @@ int local_simulate(struct local *l)
 {
     struct simulate s = {0};
     struct simulate_keys keys = {0};
-    const char *loads = local_text(l, "load", NULL), *settings = local_text(l, "set", NULL);
+    const char *loads = local_text(l, "load", NULL);
     if (strcmp(local_text(l, "arms", ""), "help") == 0)
         return print_arms();
     struct words w = {
         .arms = strdup(local_text(l, "arms", "fifo,predictive")),
         .loads = loads != NULL ? strdup(loads) : NULL,
-        .settings = settings != NULL ? strdup(settings) : NULL,
     };
     int code = CLI_FAILED;
-    if (w.arms == NULL || (loads != NULL && w.loads == NULL) ||
-        (settings != NULL && w.settings == NULL))
+    if (w.arms == NULL || (loads != NULL && w.loads == NULL))
         fputs("harbinger: out of memory\n", stderr);
     else
         code = simulate(l, &s, &w, &keys);
@@ -280,6 +291,5 @@ int local_simulate(struct local *l)
     simulate_input_fini(&s.input);
     free(w.arms);
     free(w.loads);
-    free(w.settings);
     return code;
 }

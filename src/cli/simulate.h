@@ -62,6 +62,9 @@ int simulate_keys_map(struct simulate_keys *k, struct text key, uint8_t level) M
 int simulate_keys_group(struct simulate_keys *k, const char *name, struct text key) MUST_CHECK;
 void simulate_keys_fini(struct simulate_keys *k);
 
+/* What --set says. False when it is wrong, which has been said then. */
+bool simulate_take_settings(const struct local *l, struct sim_options *o) MUST_CHECK;
+
 /* ---- runs ---- */
 
 enum { SIMULATE_RUNS_MAX = 4000, SIMULATE_LIST_MAX = 256 };

@@ -213,6 +213,10 @@ struct conf {
     } snapshot;
 
     struct {
+        char *path; /* "" = off */
+    } journal;
+
+    struct {
         char *listen; /* "" = off; ADDRESS:PORT, port 0 = any */
     } http;
 

@@ -235,6 +235,9 @@ static const struct conf_option rows[] = {
     {ROW("snapshot.interval", DURATION, snapshot.interval, "60s"), RANGE("1s", "365d"),
      HELP("Time between two snapshots; one more is taken at shutdown.")},
 
+    {ROW("journal.path", TEXT, journal.path, ""), .example = "/var/lib/harbinger/journal.tsv",
+     HELP("File that is told each decision and each lesson, for harbinger replay; SIGHUP opens it again; \"\" = off.")},
+
     {ROW("http.listen", TEXT, http.listen, "127.0.0.1:9690"), .syntax = CONF_S_LISTEN,
      HELP("Address of /metrics, /livez, /readyz and /status; port 0 = any free one, logged; \"\" = off.")},
 
@@ -261,6 +264,7 @@ static const struct {
             "header:NAME."},
     {"predictor", "How durations are learned and become levels."},
     {"snapshot", "Keeping what was learned over a restart."},
+    {"journal", "What was decided, and from what."},
     {"http", "Metrics, health and status."},
     {"log", "Events on standard error."},
     {"shutdown", "The end."},

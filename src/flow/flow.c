@@ -18,6 +18,7 @@ struct flow {
     uint64_t instance, sequence;
     struct seen *seen;
     struct flow_stats stats;
+    struct flow_witness witness;
 
     /* The running period of flow_advise. */
     struct {
@@ -42,6 +43,7 @@ struct flow *flow_new(const struct flow_options *o, struct err *err)
     f->default_level = o->predictor.default_level;
     f->seed = o->seed;
     f->instance = o->instance;
+    f->witness = o->witness;
     f->predictor = hb_predictor_new(&o->predictor);
     f->seen = seen_new(o->remembered_ids);
     if (f->predictor != NULL && f->seen != NULL)
@@ -185,10 +187,28 @@ int flow_submit(struct flow *f, struct backend *b, void *message, const struct j
         return r;
     f->sequence++;
     count_job(f, &ticket, &key);
+    if (f->witness.decided != NULL)
+        f->witness.decided(f->witness.ctx, &ticket, now);
     return 0;
 }
 
 /* ---- report -> learning ---- */
+
+static bool observe(struct flow *f, struct hb_key key, struct hb_key parent, double ms, mono_t now)
+{
+    bool learned = hb_predictor_observe(f->predictor, key, parent, ms, now);
+    if (learned && f->witness.learned != NULL)
+        f->witness.learned(f->witness.ctx, key, parent, ms, now);
+    return learned;
+}
+
+static bool censor(struct flow *f, struct hb_key key, struct hb_key parent, mono_t now)
+{
+    bool marked = hb_predictor_censor(f->predictor, key, parent, now);
+    if (marked && f->witness.timed_out != NULL)
+        f->witness.timed_out(f->witness.ctx, key, parent, now);
+    return marked;
+}
 
 /* An id is optional; one that is there must be ours. The drift signals need what was predicted at
  * ingress. */
@@ -205,7 +225,7 @@ static enum flow_report_result learn(struct flow *f, const struct report *r, con
 
     if (id.estimate_us != ID_NO_ESTIMATE)
         hb_predictor_score(f->predictor, id.level, (double)id.estimate_us / 1000, r->duration_ms);
-    bool learned = hb_predictor_observe(f->predictor, whole(key), parent(key), r->duration_ms, now);
+    bool learned = observe(f, whole(key), parent(key), r->duration_ms, now);
     return learned ? FLOW_LEARNED : FLOW_MALFORMED;
 }
 
@@ -219,7 +239,7 @@ static enum flow_report_result take_report(struct flow *f, const struct report *
     if (key_parse(r->key, &key) < 0)
         return FLOW_NO_KEY;
     if (r->outcome == REPORT_TIMEOUT) {
-        bool marked = hb_predictor_censor(f->predictor, whole(&key), parent(&key), now);
+        bool marked = censor(f, whole(&key), parent(&key), now);
         return marked ? FLOW_TIMEOUT : FLOW_NO_KEY;
     }
     if (!r->has_duration)
@@ -246,13 +266,13 @@ void flow_learn(struct flow *f, const struct hb_lesson *l, mono_t now)
     }
     if (l->predicted)
         hb_predictor_score(f->predictor, l->level, l->estimate_ms, l->duration_ms);
-    if (hb_predictor_observe(f->predictor, l->key, l->parent, l->duration_ms, now))
+    if (observe(f, l->key, l->parent, l->duration_ms, now))
         f->stats.settled++;
 }
 
 void flow_censor(struct flow *f, struct hb_key key, struct hb_key parent, mono_t now)
 {
-    if (hb_predictor_censor(f->predictor, key, parent, now))
+    if (censor(f, key, parent, now))
         f->stats.overrun++;
 }
 

@@ -50,12 +50,22 @@ struct flow_rules {
     const void *static_ctx;
 };
 
+/* Told of all that decides: each message that the backend took, and each lesson of the predictor. All
+ * or none of the functions are NULL. */
+struct flow_witness {
+    void (*decided)(void *ctx, const struct ticket *t, mono_t now);
+    void (*learned)(void *ctx, struct hb_key key, struct hb_key parent, double ms, mono_t now);
+    void (*timed_out)(void *ctx, struct hb_key key, struct hb_key parent, mono_t now);
+    void *ctx;
+};
+
 struct flow_options {
     struct flow_rules rules;
     struct hb_predictor_options predictor; /* levels and default_level are the flow's too */
     size_t remembered_ids;                 /* 0..2^27 */
     uint64_t instance;                     /* random; differs between replicas and restarts */
     struct hash_seed seed;                 /* random */
+    struct flow_witness witness;
 };
 
 /* What became of a report. All but the first teach no duration. */

@@ -5,8 +5,6 @@
 
 #include <harbinger/predictor.h>
 
-#define SEPARATOR '\x1f'
-
 static bool usable(struct text t)
 {
     if (t.n == 0 || t.n > KEY_PART_BYTES)
@@ -56,7 +54,7 @@ static bool append(struct key *k, const char *p, size_t n)
 
 static bool append_part(struct key *k, struct text part)
 {
-    static const char separator = SEPARATOR;
+    static const char separator = KEY_SEPARATOR;
     if (part.n + 1 > KEY_MAX_BYTES - k->n)
         return false;
     return append(k, &separator, 1) && append(k, part.p, part.n);
@@ -120,7 +118,7 @@ size_t key_print(const struct key *k, char out[KEY_PRINT_BYTES])
     size_t n = 0;
     for (size_t i = 0; i < k->n; i++) {
         unsigned char c = (unsigned char)k->raw[i];
-        if (c == SEPARATOR) {
+        if (c == KEY_SEPARATOR) {
             out[n++] = '/';
         } else if (is_plain(c)) {
             out[n++] = (char)c;
@@ -150,7 +148,7 @@ static bool next_byte(struct text printed, size_t *i, char *out)
 {
     char c = printed.p[(*i)++];
     if (c == '/') {
-        *out = SEPARATOR;
+        *out = KEY_SEPARATOR;
         return true;
     }
     if (c != '%') {
@@ -176,7 +174,7 @@ int key_parse(struct text printed, struct key *out)
         char byte;
         if (!next_byte(printed, &i, &byte) || !append(&k, &byte, 1))
             return ERR_INVALID;
-        if (byte == SEPARATOR) {
+        if (byte == KEY_SEPARATOR) {
             separators++;
             *(separators == 1 ? &first : &second) = k.n - 1;
         }

@@ -24,6 +24,7 @@
 #define KEY_MAX_BYTES   256
 #define KEY_PART_BYTES  128
 #define KEY_MAX_SOURCES 8
+#define KEY_SEPARATOR   '\x1f'                  /* between the parts, not printed */
 #define KEY_PRINT_BYTES (3 * KEY_MAX_BYTES + 1) /* with the terminating NUL */
 
 enum key_source_kind { KEY_NONE, KEY_USER_ID, KEY_APP_ID, KEY_TYPE, KEY_BODY, KEY_HEADER };

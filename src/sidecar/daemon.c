@@ -426,6 +426,10 @@ static int make_parts(struct daemon *d, struct err *err)
 {
     struct flow_options flow;
     rules_flow_options(&d->conf, &flow);
+    if (d->conf.journal.path[0] != '\0' &&
+        journal_new(d->base, d->conf.journal.path, log_of(d), &d->journal, err) < 0)
+        return err->code;
+    flow.witness = journal_witness(d->journal);
     d->flow = flow_new(&flow, err);
     if (d->flow == NULL)
         return err->code;
@@ -498,6 +502,7 @@ void daemon_free(struct daemon *d)
     link_free(d->consume);
     snapshots_free(d->snapshots);
     flow_free(d->flow);
+    journal_free(d->journal);
     struct event *const events[] = {
         d->tick, d->idle, d->deadline, d->signals[ON_TERM], d->signals[ON_INT], d->signals[ON_HUP]};
     for (size_t i = 0; i < ARRAY_SIZE(events); i++)

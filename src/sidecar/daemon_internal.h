@@ -13,6 +13,7 @@
 #include "sidecar/daemon.h"
 #include "sidecar/demand.h"
 #include "sidecar/intake.h"
+#include "sidecar/journal.h"
 #include "sidecar/logfile.h"
 #include "sidecar/reports.h"
 #include "sidecar/snapshots.h"
@@ -52,6 +53,7 @@ struct daemon {
     struct link *consume, *publish;
     struct topology *topology;
     struct topology_of objects;
+    struct journal *journal; /* NULL: off */
     struct flow *flow;
     struct backend_rabbitmq *rabbitmq; /* one of these two: `backend` in the configuration */
     struct backend_harbinger *harbinger;

@@ -186,6 +186,8 @@ static void write_process(struct metrics *m, const struct daemon *d)
     face_counter(m, "harbinger_snapshot_saves_total", "Snapshots written.", snapshots.saves);
     face_counter(m, "harbinger_snapshot_failures_total", "Snapshots that could not be written.",
                  snapshots.failures);
+    face_counter(m, "harbinger_journal_lost_total",
+                 "Lines of the journal that could not be written.", journal_lost(d->journal));
     face_counter(m, "harbinger_reloads_total", "Configurations taken over by SIGHUP.", d->reloads);
     face_counter(m, "harbinger_failed_reloads_total", "Configurations refused.", d->failed_reloads);
     face_counter(m, "harbinger_log_dropped_total", "Log lines dropped: too many, or nobody read.",

@@ -60,6 +60,7 @@ static int read_again(struct daemon *d, struct conf_errors *errors)
 
 void daemon_reload(struct daemon *d)
 {
+    journal_reopen(d->journal);
     struct conf_errors errors = {0};
     sd_notify_reloading(loop_now());
     if (read_again(d, &errors) < 0) {

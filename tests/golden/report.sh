@@ -55,7 +55,7 @@ refused "an empty folder" \
 cp -r seeds broken && head -c 3000 seeds/runs-4.json > broken/runs-4.json
 "$harbinger" lab report broken > out 2> err
 code=$?
-result "a file that is cut off" "$([ $code = 1 ] && grep -q '^harbinger: broken/runs-4.json: ' err || cat err out)"
+result "a file that is cut off" "$([ $code = 1 ] || echo "exit code $code"; grep -q '^harbinger: broken/runs-4.json: ' err || cat err out)"
 cp -r seeds other && echo '{"seeds": [3], "name": "x"}' > other/summary.json
 refused "results of another kind" "other: these results are of another version (KeyError: 'cells')" other
 refused "a page that cannot be written" "none/page.html: No such file or directory" seeds --out none/page.html
