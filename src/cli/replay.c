@@ -97,8 +97,8 @@ static int print(const struct local *l, const struct sim_replay *r)
     printf("%" PRIu64 " jobs, %" PRIu64 " without a key; %" PRIu64 " durations learned, %" PRIu64
            " timeouts\n",
            c.jobs, c.without_key, c.learned, c.timeouts);
-    printf("jobs with another level now: %" PRIu64 ", with another estimate: %" PRIu64, c.other_level,
-           c.other_estimate);
+    printf("jobs with another level now: %" PRIu64 ", with another estimate: %" PRIu64,
+           c.other_level, c.other_estimate);
     if (c.first_other > 0)
         printf(", the first one in line %" PRIu64, c.first_other);
     puts("");

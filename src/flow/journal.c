@@ -23,8 +23,8 @@ int journal_print(const struct journal_entry *r, struct buf *out)
         snprintf(level, sizeof level, "%u", r->level);
     if (r->ms >= 0)
         num_format_double(r->ms, ms, sizeof ms);
-    return buf_printf(out, "%" PRId64 "\t%s\t%s\t%s\t%s\t%.*s\n", r->at, words[r->event], key, level,
-                      ms, is_job ? (int)r->reason.n : 1, is_job ? r->reason.p : "-");
+    return buf_printf(out, "%" PRId64 "\t%s\t%s\t%s\t%s\t%.*s\n", r->at, words[r->event], key,
+                      level, ms, is_job ? (int)r->reason.n : 1, is_job ? r->reason.p : "-");
 }
 
 static bool cut(struct text line, struct text out[FIELDS])

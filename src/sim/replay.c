@@ -108,9 +108,8 @@ static int take_job(struct sim_replay *r, const struct journal_entry *e)
 static int take(struct sim_replay *r, const struct journal_entry *e)
 {
     struct text parent = key_parent(&e->key);
-    struct hb_lesson lesson = {.key = {e->key.raw, e->key.n},
-                               .parent = {parent.p, parent.n},
-                               .duration_ms = e->ms};
+    struct hb_lesson lesson = {
+        .key = {e->key.raw, e->key.n}, .parent = {parent.p, parent.n}, .duration_ms = e->ms};
     r->entry = e;
     switch (e->event) {
     case JOURNAL_JOB: return take_job(r, e);

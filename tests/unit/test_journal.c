@@ -81,7 +81,9 @@ START_TEST(what_is_printed_is_read_again)
     struct rng rng = {11};
     struct buf out = {0};
     for (int i = 0; i < 20000; i++) {
-        struct journal_entry e = {.at = (mono_t)(rng_next(&rng) >> (1 + rng_next(&rng) % 60)), .ms = -1}, again;
+        struct journal_entry e = {.at = (mono_t)(rng_next(&rng) >> (1 + rng_next(&rng) % 60)),
+                                  .ms = -1},
+                             again;
         e.event = (enum journal_event)(rng_next(&rng) % 3);
         e.key.n = 1 + rng_next(&rng) % 40;
         for (size_t k = 0; k < e.key.n; k++)
