@@ -27,8 +27,8 @@ refused "no file" "nowhere: No such file or directory" nowhere
 refused "an empty file" "empty: the journal is empty" empty
 printf 'key,arrival\n' > table
 refused "another file" "table:1: this is no journal of harbingerd (journal.path)" table
-head -c -3 journal.tsv > cut
-refused "a line that is cut off" "cut:16: the line is cut off" cut
+head -c -3 journal.tsv > cut.tsv
+refused "a line that is cut off" "cut.tsv:16: the line is cut off" cut.tsv
 printf '%bnonsense\n' "$head" > wrong
 refused "a wrong line" "wrong:2: this is no line of a journal" wrong
 printf '%b9\tjob\ta\t1\t-\tx\n8\tjob\ta\t1\t-\tx\n' "$head" > back
