@@ -4,8 +4,7 @@
 
 #include <math.h>
 
-enum { SUBMIT = 1, RUN = 3, PROCESSORS = 4, REQUESTED_PROCESSORS = 7, STATUS = 10, N_FIELDS = 18 };
-enum { CANCELLED = 5 };
+enum { SUBMIT = 1, RUN = 3, PROCESSORS = 4, REQUESTED_PROCESSORS = 7, N_FIELDS = 18 };
 
 static const struct text fields[N_FIELDS] = {
 #define FIELD(s)         \
@@ -56,16 +55,9 @@ static int take_times(struct conversion *c, double submit, double run, struct tr
     return 1;
 }
 
-/* A job whose run time is not known, or 0 and that either had no processor or was cancelled, was
- * taken back before it started: it was no work. One of 0 seconds that ran is kept. */
-static bool never_ran(double run, double processors, double status)
-{
-    return run == -1 || (run == 0 && (processors <= 0 || status == CANCELLED));
-}
-
 static int take_row(struct conversion *c, struct trace_job *job)
 {
-    static const int needed[] = {SUBMIT, RUN, PROCESSORS, REQUESTED_PROCESSORS, STATUS};
+    static const int needed[] = {SUBMIT, RUN, PROCESSORS, REQUESTED_PROCESSORS};
     double v[ARRAY_SIZE(needed)];
     for (size_t i = 0; i < ARRAY_SIZE(needed); i++) {
         int r = conversion_decimal(c, needed[i], &v[i]);
@@ -75,7 +67,9 @@ static int take_row(struct conversion *c, struct trace_job *job)
     double run = v[1], processors = v[2] > 0 ? v[2] : v[3];
     if (run < 0 && run != -1)
         return conversion_skip(c, ROW_NEGATIVE, RUN);
-    if (never_ran(run, v[2], v[4]))
+    /* Not known, or none: no work. Whether it failed is not asked; it took a worker all the same. The
+     * paper's log has its published number of jobs by just this rule. */
+    if (run <= 0)
         return conversion_skip(c, ROW_NEVER_RAN, NO_COLUMN);
     if (c->options->serial && processors != 1)
         return conversion_skip(c, ROW_PARALLEL, NO_COLUMN);

@@ -104,17 +104,17 @@ START_TEST(swf_is_sorted_and_begins_at_0)
 }
 END_TEST
 
-/* What never ran is no job: no run time, or 0 without a processor or cancelled. 0 seconds on a
- * processor are a job. */
+/* What did not run is no job: its run time is not known, or 0, whatever else the row says. A failed or
+ * cancelled one that ran is one. */
 START_TEST(swf_leaves_out_what_never_ran)
 {
     char log[1000];
     struct convert_options o = options("swf");
     snprintf(log, sizeof log, "%s%s%s%s%s%s", swf_line("1", "-1", "1", "0", "3", "2"),
              swf_line("2", "0", "-1", "0", "3", "2"), swf_line("3", "0", "0", "1", "3", "2"),
-             swf_line("4", "0", "1", "5", "3", "2"), swf_line("5", "0", "1", "0", "3", "2"),
+             swf_line("4", "0", "1", "1", "3", "2"), swf_line("5", "8", "1", "0", "3", "2"),
              swf_line("6", "9", "1", "5", "3", "2"));
-    expect(&o, log, "0 0 3/2 - -\n1000000 9000000 3/2 - -\n");
+    expect(&o, log, "0 8000000 3/2 - -\n1000000 9000000 3/2 - -\n");
     ck_assert_uint_eq(rows.skipped[ROW_NEVER_RAN], 4);
     ck_assert_uint_eq(rows_bad(&rows), 0);
     ck_assert_str_eq(told, "");
