@@ -36,7 +36,8 @@ const struct local_command local_commands[] = {
      "         totalCost_frontend, size requestBodySize\n"
      "results  messages.tsv of a production flow; key job_type, producer service. Left out: jobs\n"
      "         that were not done\n"
-     "csv      any table with a header row; columns key, arrival, duration, in seconds\n",
+     "csv      any table with a header row; columns key, arrival, duration, in seconds;\n"
+     "         arrivals also as dates, 2026-12-01T11:39:30.25+01:00\n",
      local_trace_convert_options, local_trace_convert},
     {"trace info", "[--format NAME] [OPTION]... [FILE]",
      "how much work a log holds, and whether its keys tell the cost",

@@ -1,6 +1,8 @@
 /* Tables with a header row that names the columns. */
 #include "base/buf.h"
+#include "base/num.h"
 #include "trace/convert_internal.h"
+#include "trace/date.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -124,13 +126,29 @@ static int take_time(struct conversion *c, int column, enum convert_unit unit, i
     return 1;
 }
 
+/* A moment of the row at hand, as a number or a date. As take_time. */
+static int take_moment(struct conversion *c, int column, enum convert_unit unit, int64_t *out)
+{
+    double v;
+    if ((size_t)column >= c->csv.n)
+        return conversion_skip(c, ROW_FIELDS, NO_COLUMN);
+    struct text t = c->csv.fields[column];
+    if (num_parse_double(t.p, t.n, &v) == 0)
+        return take_time(c, column, unit, out);
+    if (date_parse(t, out) < 0)
+        return conversion_skip(c, ROW_TIME, column);
+    if (*out < 0 || *out > TRACE_MAX_US)
+        return conversion_skip(c, ROW_RANGE, column);
+    return 1;
+}
+
 static int take_arrival(struct conversion *c, int64_t *out)
 {
     const struct convert_options *o = c->options;
     if (c->end.n == 0)
-        return take_time(c, c->arrival.index[0], o->arrival_unit, out);
+        return take_moment(c, c->arrival.index[0], o->arrival_unit, out);
     int64_t end = 0, cost = 0;
-    int r = take_time(c, c->end.index[0], o->arrival_unit, &end);
+    int r = take_moment(c, c->end.index[0], o->arrival_unit, &end);
     if (r == 1)
         r = take_time(c, c->cost.index[0], o->duration_unit, &cost);
     if (r == 1)

@@ -20,6 +20,7 @@
     X(FIELDS, true, "too few fields")                  \
     X(QUOTE, true, "a quoted field that does not end") \
     X(NUMBER, true, "not a number")                    \
+    X(TIME, true, "neither a number nor a date")       \
     X(NEGATIVE, true, "negative")                      \
     X(RANGE, true, "out of range")                     \
     X(NO_KEY, true, "no key")                          \

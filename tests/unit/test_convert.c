@@ -243,6 +243,25 @@ START_TEST(csv_has_named_columns)
 }
 END_TEST
 
+/* Numbers and dates in one column; a date is a moment whatever the unit of numbers is. */
+START_TEST(arrivals_may_be_dates)
+{
+    struct convert_options o = options("csv");
+    o.arrival_unit = CONVERT_MS;
+    expect(&o,
+           "key,arrival,duration\n"
+           "a,2026-12-01T12:39:31.5+01:00,2\n"
+           "b,1796125170000,1\n"
+           "c,2026-12-01 11:39:30.250,3\n"
+           "d,2026-12-01,3\n"
+           "e,1960-12-01T00:00:00Z,3\n",
+           "0 1000000 b - -\n250000 3000000 c - -\n1500000 2000000 a - -\n");
+    ck_assert_uint_eq(rows.skipped[ROW_TIME], 1);
+    ck_assert_uint_eq(rows.skipped[ROW_RANGE], 1);
+    trace_set_fini(&set);
+}
+END_TEST
+
 START_TEST(csv_tells_bad_rows)
 {
     struct convert_options o = options("csv");
@@ -363,6 +382,7 @@ Suite *suite(void)
                                   huawei_has_its_columns,
                                   results_are_read_back,
                                   csv_has_named_columns,
+                                  arrivals_may_be_dates,
                                   csv_tells_bad_rows,
                                   what_is_no_table_is_an_error,
                                   gzip_is_read_and_a_cut_one_refused,
