@@ -1,4 +1,4 @@
-/* harbinger status: the levels and the totals. */
+/* harbinger status: the levels, the totals, and the AMQP workers. */
 #include "cli/cli.h"
 #include "client/admin.h"
 
@@ -14,9 +14,21 @@
     X(acked)      \
     X(nacked) X(retried) X(leases_expired) X(ttl_expired) X(dropped_dead) X(learned) X(censored)
 
+static json_t *client_json(const HarbingerRpc__AmqpClient *c)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:I, s:I, s:I}", "peer", c->peer, "user",
+                     c->user, "product", c->product, "state", c->state, "channels",
+                     (json_int_t)c->channels, "consumers", (json_int_t)c->consumers, "window",
+                     c->window > 0 ? json_integer((json_int_t)c->window) : json_null(), "in_flight",
+                     (json_int_t)c->in_flight, "delivered", (json_int_t)c->delivered, "held_bytes",
+                     (json_int_t)c->held_bytes);
+}
+
 static int print_json(const HarbingerRpc__StatsResponse *s)
 {
-    json_t *levels = json_array(), *totals = json_object();
+    json_t *levels = json_array(), *totals = json_object(), *clients = json_array();
+    for (size_t i = 0; i < s->n_amqp_clients; i++)
+        json_array_append_new(clients, client_json(s->amqp_clients[i]));
     for (size_t i = 0; i < s->n_levels; i++) {
         const HarbingerRpc__LevelStats *l = s->levels[i];
         json_array_append_new(levels,
@@ -30,9 +42,11 @@ static int print_json(const HarbingerRpc__StatsResponse *s)
 #define TOTAL_JSON(name) json_object_set_new(totals, #name, json_integer((json_int_t)s->name));
     TOTALS(TOTAL_JSON)
 #undef TOTAL_JSON
-    json_t *all = json_pack("{s:I, s:I, s:I, s:b, s:o, s:o}", "waiting", (json_int_t)s->waiting,
-                            "in_flight", (json_int_t)s->in_flight, "dead", (json_int_t)s->dead,
-                            "draining", (int)s->draining, "levels", levels, "totals", totals);
+    json_t *all =
+        json_pack("{s:I, s:I, s:I, s:b, s:o, s:o, s:I, s:o}", "waiting", (json_int_t)s->waiting,
+                  "in_flight", (json_int_t)s->in_flight, "dead", (json_int_t)s->dead, "draining",
+                  (int)s->draining, "levels", levels, "totals", totals, "amqp_connections",
+                  (json_int_t)s->amqp_connections, "amqp_clients", clients);
     int r = all != NULL ? json_dumpf(all, stdout, JSON_COMPACT) : -1;
     puts("");
     json_decref(all);
@@ -48,6 +62,42 @@ static void print_level(size_t number, const HarbingerRpc__LevelStats *l)
            l->waiting, l->promoted, age, l->pulls, l->promotions, l->clock_ms);
 }
 
+/* Bytes that a terminal would take for commands are not ours to send. */
+static void print_text(int width, const char *text)
+{
+    char out[64];
+    size_t n = 0;
+    for (; *text != '\0' && n + 1 < sizeof out; text++)
+        out[n++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
+    out[n] = '\0';
+    printf("%-*s ", width, out);
+}
+
+static void print_client(const HarbingerRpc__AmqpClient *c)
+{
+    char window[16] = "-";
+    if (c->window > 0)
+        snprintf(window, sizeof window, "%" PRIu32, c->window);
+    print_text(24, c->peer);
+    print_text(12, c->user);
+    print_text(16, c->product);
+    print_text(10, c->state);
+    printf("%9" PRIu32 " %7s %9" PRIu32 " %10" PRIu64 " %10" PRIu64 "\n", c->consumers, window,
+           c->in_flight, c->delivered, c->held_bytes);
+}
+
+static void print_clients(const HarbingerRpc__StatsResponse *s)
+{
+    if (s->amqp_connections == 0)
+        return;
+    printf("\n%-24s %-12s %-16s %-10s %9s %7s %9s %10s %10s\n", "AMQP client", "user", "product",
+           "state", "consumers", "window", "in flight", "delivered", "bytes held");
+    for (size_t i = 0; i < s->n_amqp_clients; i++)
+        print_client(s->amqp_clients[i]);
+    if (s->amqp_connections > s->n_amqp_clients)
+        printf("and %" PRIu64 " more\n", s->amqp_connections - s->n_amqp_clients);
+}
+
 static int print_table(const struct cli *c, const HarbingerRpc__StatsResponse *s)
 {
     printf("%s: %" PRIu64 " waiting, %" PRIu64 " in flight, %" PRIu64 " dead%s\n\n",
@@ -60,6 +110,7 @@ static int print_table(const struct cli *c, const HarbingerRpc__StatsResponse *s
 #define TOTAL_LINE(name) printf("%-16s %" PRIu64 "\n", #name, s->name);
     TOTALS(TOTAL_LINE)
 #undef TOTAL_LINE
+    print_clients(s);
     return CLI_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "rpc/methods.h"
 #include "rpc/pb.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,6 +174,59 @@ static void fill_stats(HarbingerRpc__StatsResponse *out, const struct hb_broker_
     out->censored = b->censored;
 }
 
+/* ---- Stats: the clients of the AMQP face ---- */
+
+enum { AMQP_CLIENTS = 100, TEXT_BYTES = 96 };
+
+struct amqp_rows {
+    size_t n;
+    HarbingerRpc__AmqpClient *pointers[AMQP_CLIENTS];
+    struct amqp_row {
+        HarbingerRpc__AmqpClient message;
+        char peer[TEXT_BYTES], user[TEXT_BYTES], product[TEXT_BYTES];
+    } rows[AMQP_CLIENTS];
+};
+
+static char *copy_text(char out[TEXT_BYTES], const char *text)
+{
+    snprintf(out, TEXT_BYTES, "%s", text);
+    pb_make_utf8(out, strlen(out));
+    return out;
+}
+
+static void add_amqp_client(void *ctx, const struct rpc_amqp_client *c)
+{
+    struct amqp_rows *all = ctx;
+    if (all->n == AMQP_CLIENTS)
+        return;
+    struct amqp_row *row = &all->rows[all->n];
+    harbinger_rpc__amqp_client__init(&row->message);
+    row->message.peer = copy_text(row->peer, c->peer);
+    row->message.user = copy_text(row->user, c->user);
+    row->message.product = copy_text(row->product, c->product);
+    row->message.state = (char *)(uintptr_t)c->state; /* only read */
+    row->message.channels = c->channels;
+    row->message.consumers = c->consumers;
+    row->message.window = c->window;
+    row->message.in_flight = c->in_flight;
+    row->message.delivered = c->delivered;
+    row->message.held_bytes = c->held_bytes;
+    all->pointers[all->n++] = &row->message;
+}
+
+/* Short of memory there are no rows. NULL, or to be freed when the answer is made. */
+static struct amqp_rows *fill_amqp_clients(const struct rpc_station *s,
+                                           HarbingerRpc__StatsResponse *r)
+{
+    struct amqp_rows *all = s->amqp_clients != NULL ? calloc(1, sizeof *all) : NULL;
+    if (all == NULL)
+        return NULL;
+    r->amqp_connections = s->amqp_clients(s->ctx, AMQP_CLIENTS, add_amqp_client, all);
+    r->amqp_clients = all->pointers;
+    r->n_amqp_clients = all->n;
+    return all;
+}
+
 void rpc_stats_now(struct rpc_call *c, const ProtobufCMessage *m)
 {
     struct rpc_server *s = c->conn->server;
@@ -190,7 +244,9 @@ void rpc_stats_now(struct rpc_call *c, const ProtobufCMessage *m)
         fill_level(&levels[i], &level);
         pointers[i] = &levels[i];
     }
+    struct amqp_rows *clients = fill_amqp_clients(&s->station, &r);
     rpc_call_answer(c, &r.base);
+    free(clients);
 }
 
 void rpc_drain(struct rpc_call *c, const ProtobufCMessage *m)

@@ -31,6 +31,16 @@ struct rpc_view {
     struct hb_bytes headers; /* written by rpc_put_header, one after another */
 };
 
+/* A client of the daemon's AMQP face, for Stats. Texts may be any bytes. */
+struct rpc_amqp_client {
+    const char *peer, *user, *product, *state;
+    unsigned channels, consumers;
+    uint32_t window; /* 0: no limit */
+    uint32_t in_flight;
+    uint64_t delivered;
+    size_t held_bytes;
+};
+
 struct rpc_station {
     void *ctx;
     struct hb_broker *broker;
@@ -51,6 +61,11 @@ struct rpc_station {
     /* An operator asks that nothing new be taken in; and whether that is so. */
     void (*drain)(void *ctx);
     bool (*draining)(void *ctx);
+
+    /* Tells of at most `limit` clients of the AMQP face; returns how many there are. May be NULL. */
+    size_t (*amqp_clients)(void *ctx, size_t limit,
+                           void (*each)(void *each_ctx, const struct rpc_amqp_client *c),
+                           void *each_ctx);
 };
 
 struct buf;

@@ -304,6 +304,37 @@ size_t amqp_workers_clients(const struct amqp_workers *w, size_t offset, size_t 
     return proxy_server_clients(w->server, offset, limit, each, ctx);
 }
 
+struct teller {
+    void (*each)(void *ctx, const struct rpc_amqp_client *c);
+    void *ctx;
+};
+
+static void tell_row(void *ctx, const struct proxy_client_row *r)
+{
+    const struct teller *t = ctx;
+    struct rpc_amqp_client c = {
+        .peer = r->peer,
+        .user = r->user,
+        .product = r->product,
+        .state = r->state,
+        .channels = r->channels,
+        .consumers = r->consumers,
+        .window = r->window != UINT32_MAX ? r->window : 0,
+        .in_flight = r->in_flight,
+        .delivered = r->delivered,
+        .held_bytes = r->held_bytes,
+    };
+    t->each(t->ctx, &c);
+}
+
+size_t amqp_workers_tell(const struct amqp_workers *w, size_t limit,
+                         void (*each)(void *ctx, const struct rpc_amqp_client *c), void *ctx)
+{
+    struct teller t = {each, ctx};
+    proxy_server_clients(w->server, 0, limit, tell_row, &t);
+    return proxy_server_stats(w->server).connections;
+}
+
 static void add_slots(void *ctx, const struct proxy_client_row *row)
 {
     uint64_t *slots = ctx;

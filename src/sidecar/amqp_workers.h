@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "conf/conf.h"
 #include "proxy/server.h"
+#include "rpc/service.h"
 #include "sidecar/backend_harbinger.h"
 
 struct event_base;
@@ -59,6 +60,9 @@ struct proxy_stats amqp_workers_stats(const struct amqp_workers *w);
 /* As proxy_server_clients. */
 size_t amqp_workers_clients(const struct amqp_workers *w, size_t offset, size_t limit,
                             void (*each)(void *ctx, const struct proxy_client_row *row), void *ctx);
+/* The same for the gRPC face's Stats; returns how many there are in all. */
+size_t amqp_workers_tell(const struct amqp_workers *w, size_t limit,
+                         void (*each)(void *ctx, const struct rpc_amqp_client *c), void *ctx);
 /* Messages that its workers would take now; `asked` becomes true when one has asked since the last call. */
 uint64_t amqp_workers_slots(struct amqp_workers *w, bool *asked);
 

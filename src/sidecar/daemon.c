@@ -369,6 +369,14 @@ static bool takes_nothing(void *ctx)
     return d->held_off || d->sm.state > DAEMON_RUNNING;
 }
 
+static size_t amqp_clients(void *ctx, size_t limit,
+                           void (*each)(void *each_ctx, const struct rpc_amqp_client *c),
+                           void *each_ctx)
+{
+    const struct daemon *d = ctx;
+    return d->amqp_workers != NULL ? amqp_workers_tell(d->amqp_workers, limit, each, each_ctx) : 0;
+}
+
 static int make_workers(struct daemon *d, struct err *err)
 {
     struct workers_options o = {
@@ -377,6 +385,7 @@ static int make_workers(struct daemon *d, struct err *err)
         .backend = d->harbinger,
         .drain = hold_off,
         .draining = takes_nothing,
+        .amqp_clients = amqp_clients,
         .ctx = d,
     };
     return workers_new(d->base, &o, &d->workers, err);

@@ -110,6 +110,14 @@ static bool draining(void *ctx)
     return w->options.draining(w->options.ctx);
 }
 
+static size_t amqp_clients(void *ctx, size_t limit,
+                           void (*each)(void *each_ctx, const struct rpc_amqp_client *c),
+                           void *each_ctx)
+{
+    const struct workers *w = ctx;
+    return w->options.amqp_clients(w->options.ctx, limit, each, each_ctx);
+}
+
 static bool is_loopback(const char *address)
 {
     return strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]", 5) == 0;
@@ -157,6 +165,7 @@ int workers_new(struct event_base *base, const struct workers_options *o, struct
         .touched = touched,
         .drain = drain,
         .draining = draining,
+        .amqp_clients = amqp_clients,
     };
     int r = rpc_server_new(base, &options, &station, &w->server, err);
     if (r < 0) {

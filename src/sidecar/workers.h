@@ -30,6 +30,10 @@ struct workers_options {
     /* An operator asks that nothing new be taken in; and whether that is so. */
     void (*drain)(void *ctx);
     bool (*draining)(void *ctx);
+    /* As in struct rpc_station. */
+    size_t (*amqp_clients)(void *ctx, size_t limit,
+                           void (*each)(void *each_ctx, const struct rpc_amqp_client *c),
+                           void *each_ctx);
     void *ctx;
 };
 

@@ -107,7 +107,7 @@ static bool take_offset(struct text *t, int64_t *us)
         if (!take_number(t, 2, &minutes))
             return false;
     }
-    *us -= sign * (hours * 60 + minutes) * INT64_C(60) * US_PER_S;
+    *us -= sign * INT64_C(60) * US_PER_S * (hours * 60 + minutes);
     return hours <= 23 && minutes <= 59;
 }
 

@@ -1,8 +1,10 @@
 """AMQP workers of the harbinger backend, connected to the daemon's proxy with pika, as they would be to RabbitMQ."""
+import json
 import pathlib
 import re
 import signal
 import socket
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -199,6 +201,25 @@ def what_clients_submit_reaches_amqp_workers_too():
             worker.connection.process_data_events(0)
             wait_until(lambda: client.dead().total_size == 1, what="a dead letter")
             equal(client.dead().entries[0].reason, rpc.pb.DLQ_PROCESSING_ERROR, "its reason")
+
+
+def operators_see_who_is_connected():
+    def status(*arguments):
+        address = re.findall(r"event=rpc.up address=(\S+)", daemon.log())[-1]
+        return subprocess.run([str(harness.BUILD / "src/cli/harbinger"), "--connect", address, "status", *arguments],
+                              stdout=subprocess.PIPE, text=True, check=True).stdout
+    with _daemon() as daemon, _Worker(daemon, prefetch=5) as worker:
+        _publish(b"1", b"2")
+        worker.take(2)
+        rows = json.loads(status("--json"))
+        equal((rows["amqp_connections"], len(rows["amqp_clients"])), (1, 1), "clients")
+        row = rows["amqp_clients"][0]
+        equal((row["user"], row["state"], row["channels"], row["consumers"], row["window"], row["in_flight"],
+               row["delivered"]), ("guest", "open", 1, 1, 5, 2, 2), "the worker")
+        assert row["peer"].startswith("127.0.0.1:") and "Pika" in row["product"], row
+        table = status()
+        assert re.search(r"^AMQP client +user +product", table, re.M), table
+        assert re.search(rf"^{row['peer']} +guest +.* open +1 +5 +2 +2 +\d+$", table, re.M), table
 
 
 def stopping_lets_workers_finish_and_sends_them_away():
