@@ -135,16 +135,16 @@ static int judge(struct lab *lab, struct err *e)
 
 /* ---- runs ---- */
 
+/* `what` is the input's name, as long as it is open. */
 static int open_input(const struct local *l, const struct lab_experiment *x, unsigned seed,
-                      struct simulate_input *in)
+                      char what[64], struct simulate_input *in)
 {
-    char what[64];
     if (x->trace == NULL) {
         *in = (struct simulate_input){.path = l->operands[1], .name = l->operands[1]};
         trace_set_init(&in->set);
         return CLI_OK;
     }
-    snprintf(what, sizeof what, "%.31s:%" PRIu64, x->trace, x->seeds[seed]);
+    snprintf(what, 64, "%.31s:%" PRIu64, x->trace, x->seeds[seed]);
     return simulate_input_generate(l, in, what);
 }
 
@@ -159,7 +159,8 @@ static int run_seed(const struct local *l, struct lab *lab, unsigned seed, unsig
     struct err e;
     memcpy(s.arms, lab->specs, sizeof s.arms);
     memcpy(s.loads, x->loads, sizeof s.loads);
-    int code = open_input(l, x, seed, &s.input);
+    char what[64];
+    int code = open_input(l, x, seed, what, &s.input);
     if (code == CLI_OK &&
         (simulate_make_runs(&s, &x->options, &e) < 0 || simulate_make_plan(&s, &e) < 0))
         code = local_failed(&e);
