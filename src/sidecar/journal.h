@@ -1,7 +1,7 @@
 /*
  * The journal (journal.path): every decision of the flow and every lesson, as lines of a file
- * (flow/journal.h). It never holds anything up: lines are written once a second or by 64 KiB, and what
- * cannot be written is lost, counted and said.
+ * (flow/journal.h). Lines are written once a second or by 64 KiB; what cannot be written is lost,
+ * counted and said, and holds nothing up.
  */
 #ifndef HARBINGER_SIDECAR_JOURNAL_H
 #define HARBINGER_SIDECAR_JOURNAL_H
