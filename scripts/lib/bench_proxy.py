@@ -146,7 +146,7 @@ def memory():
     with Proxy(**settings) if through else Bare(settings) as arm, harness.connect(arm.workers) as connection:
         channel = connection.channel()
         if through:
-            channel.basic_qos(prefetch_count=1)
+            channel.basic_qos(prefetch_count=2)  # so that twice per_worker may be held
             channel.basic_consume(arm.work, lambda *_: None)
         before = arm.daemon.memory_kib()
         flood(harness.AMQP, arm.intake, harness.AMQP, arm.work, HELD, only=1, types=3)
