@@ -79,6 +79,21 @@ static struct barrier_held held_of(const struct chan *ch, const struct tag *tag,
     };
 }
 
+static void settle_tag(struct chan *ch, struct tag *tag, enum proxy_outcome outcome)
+{
+    struct barrier_held h = held_of(ch, tag, outcome);
+    tags_remove(&ch->tags, tag);
+    settle_now(ch, &h);
+}
+
+/* RabbitMQ's own: it knows, or will be told. */
+static void forget_tag(struct chan *ch, struct tag *tag)
+{
+    struct proxy_consumer *c = tag->consumer;
+    tags_remove(&ch->tags, tag);
+    make_way(ch, c);
+}
+
 /* What the job has published counts only for those that are done. */
 static bool must_wait(const struct chan *ch, enum proxy_outcome outcome)
 {
@@ -105,17 +120,14 @@ int chan_settle(struct chan *ch, struct tag *tag, enum proxy_outcome outcome)
         return 0;
     }
     if (tag->kind == TAG_UPSTREAM) {
-        struct proxy_consumer *c = tag->consumer;
-        tags_remove(&ch->tags, tag);
-        make_way(ch, c);
+        forget_tag(ch, tag);
+        return 0;
+    }
+    if (!must_wait(ch, outcome)) {
+        settle_tag(ch, tag, outcome);
         return 0;
     }
     struct barrier_held h = held_of(ch, tag, outcome);
-    if (!must_wait(ch, outcome)) {
-        tags_remove(&ch->tags, tag);
-        settle_now(ch, &h);
-        return 0;
-    }
     int r = barrier_hold(&ch->barrier, &h);
     if (r < 0)
         return r;
@@ -131,13 +143,10 @@ void chan_settle_all(struct chan *ch, enum proxy_outcome outcome)
     struct tag *tag;
     while ((tag = outcome == PROXY_PUT_BACK ? tags_newest(&ch->tags) : tags_oldest(&ch->tags)) !=
            NULL) {
-        struct barrier_held h = held_of(ch, tag, outcome);
-        bool ours = tag->kind != TAG_UPSTREAM;
-        tags_remove(&ch->tags, tag);
-        if (ours)
-            settle_now(ch, &h);
+        if (tag->kind == TAG_UPSTREAM)
+            forget_tag(ch, tag);
         else
-            make_way(ch, h.consumer);
+            settle_tag(ch, tag, outcome);
     }
 }
 
@@ -145,13 +154,6 @@ static bool was_not_begun(const struct tag *tag)
 {
     mono_t left_at = tag->consumer->left_at;
     return left_at > 0 && tag->at - left_at < LEAVE_LASTS;
-}
-
-static void end_return(struct chan *ch, struct tag *tag, enum proxy_outcome outcome)
-{
-    struct barrier_held h = held_of(ch, tag, outcome);
-    tags_remove(&ch->tags, tag);
-    settle_now(ch, &h);
 }
 
 /* In chan_settle_all's orders. */
@@ -162,12 +164,12 @@ void chan_end_returns(struct chan *ch, mono_t until)
     for (uint64_t from = 0; (tag = tags_returned_from(&ch->tags, from)) != NULL;) {
         from = tag->client + 1;
         if (tag->at <= until && !was_not_begun(tag))
-            end_return(ch, tag, PROXY_FAIL);
+            settle_tag(ch, tag, PROXY_FAIL);
     }
     for (uint64_t to = UINT64_MAX; (tag = tags_newest_of(&ch->tags, TAG_RETURNED, to)) != NULL;) {
         to = tag->client - 1;
         if (tag->at <= until)
-            end_return(ch, tag, PROXY_PUT_BACK);
+            settle_tag(ch, tag, PROXY_PUT_BACK);
         else if (list_empty(&ch->returning))
             list_push_back(&ch->session->world->returning, &ch->returning);
     }
@@ -190,11 +192,8 @@ mono_t world_end_returns(struct world *w)
 void chan_forget_upstream(struct chan *ch)
 {
     struct tag *tag;
-    while ((tag = tags_newest_of(&ch->tags, TAG_UPSTREAM, UINT64_MAX)) != NULL) {
-        struct proxy_consumer *c = tag->consumer;
-        tags_remove(&ch->tags, tag);
-        make_way(ch, c);
-    }
+    while ((tag = tags_newest_of(&ch->tags, TAG_UPSTREAM, UINT64_MAX)) != NULL)
+        forget_tag(ch, tag);
 }
 
 int chan_barrier_step(struct chan *ch)
