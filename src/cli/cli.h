@@ -69,8 +69,8 @@ int cli_usage(const struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int cli_error(const struct hb_rpc_error *e);
 
 /* Prints bytes from outside, control characters and what is no UTF-8 as \xNN; at most `max` bytes
- * of them, then "...". */
-void cli_print_text(const char *text, size_t n, size_t max);
+ * of them, then "...". Returns how many columns that takes. */
+size_t cli_print_text(const char *text, size_t n, size_t max);
 
 /* "1.2 s", "3 min", "2 h": for people. */
 void cli_format_age(int64_t ms, char out[32]);

@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 #include "cli/local.h"
 
-#include <errno.h>
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +49,5 @@ int local_lab_report(struct local *l)
         return local_failed(&e);
     }
     execl(reporter, REPORTER, l->operands[0], local_text(l, "out", page), (char *)NULL);
-    err_set(&e, ERR_SYSTEM, "%s: %s", reporter, strerror(errno));
-    return local_failed(&e);
+    return local_failed_file(reporter);
 }

@@ -10,24 +10,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int failed(const char *path)
-{
-    struct err e;
-    err_set(&e, ERR_SYSTEM, "%s: %s", path, strerror(errno));
-    return local_failed(&e);
-}
-
 int lab_save_begin(const char *dir)
 {
     struct stat st;
     if (dir == NULL || mkdir(dir, 0777) == 0)
         return CLI_OK;
     if (errno != EEXIST || stat(dir, &st) < 0)
-        return failed(dir);
+        return local_failed_file(dir);
     if (S_ISDIR(st.st_mode))
         return CLI_OK;
     errno = ENOTDIR;
-    return failed(dir);
+    return local_failed_file(dir);
 }
 
 /* Written beside and then renamed: a file in the folder is whole. Takes `json`. */
@@ -42,7 +35,11 @@ static int save(json_t *json, const char *dir, const char *name)
     }
     int r = json_dump_file(json, part, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
     json_decref(json);
-    return r < 0 || rename(part, path) < 0 ? failed(path) : CLI_OK;
+    if (r == 0 && rename(part, path) == 0)
+        return CLI_OK;
+    int code = local_failed_file(path);
+    (void)remove(part);
+    return code;
 }
 
 int lab_save_runs(const struct lab *lab, const char *dir, unsigned seed, const struct simulate *s)

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -83,6 +84,13 @@ int local_failed(const struct err *e)
         fputc(iscntrl((unsigned char)*p) ? '?' : *p, stderr);
     fputc('\n', stderr);
     return CLI_FAILED;
+}
+
+int local_failed_file(const char *path)
+{
+    struct err e;
+    err_set(&e, ERR_SYSTEM, "%s: %s", path, strerror(errno));
+    return local_failed(&e);
 }
 
 static int row_of(const struct local *l, const char *option)

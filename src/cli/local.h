@@ -57,6 +57,8 @@ bool local_number(const struct local *l, const char *option, uint64_t min, uint6
 int local_usage(const struct local *l, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Says why it failed. CLI_FAILED. */
 int local_failed(const struct err *e);
+/* The same of a file, out of errno. */
+int local_failed_file(const char *path);
 
 int local_lab_report(struct local *l);
 int local_lab_run(struct local *l);

@@ -4,7 +4,6 @@
 #include "cli/trace.h"
 #include "sim/replay.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +20,6 @@ struct files {
     FILE *in, *out; /* out: NULL for none */
     const char *in_name, *out_name;
 };
-
-static int failed(const char *path)
-{
-    struct err e;
-    err_set(&e, ERR_SYSTEM, "%s: %s", path, strerror(errno));
-    return local_failed(&e);
-}
 
 static int bad_line(const struct files *f, uint64_t number, struct err *e)
 {
@@ -56,7 +48,7 @@ static int take_line(struct sim_replay *r, struct text line, const struct files 
     line.n--;
     if (sim_replay_line(r, line, f->out != NULL ? now : NULL, &e) < 0)
         return bad_line(f, counts.lines + 1, &e);
-    return write_line(f, now) ? CLI_OK : failed(f->out_name);
+    return write_line(f, now) ? CLI_OK : local_failed_file(f->out_name);
 }
 
 static int take_all(struct sim_replay *r, const struct files *f)
@@ -70,7 +62,7 @@ static int take_all(struct sim_replay *r, const struct files *f)
     while (code == CLI_OK && (n = getline(&line, &cap, f->in)) > 0)
         code = take_line(r, (struct text){line, (size_t)n}, f, &now);
     if (code == CLI_OK && ferror(f->in) != 0)
-        code = failed(f->in_name);
+        code = local_failed_file(f->in_name);
     sim_replay_counts(r, &counts);
     if (code == CLI_OK && counts.lines == 0) {
         struct err e;
@@ -108,10 +100,10 @@ static int print(const struct local *l, const struct sim_replay *r)
 static int replay(const struct local *l, struct sim_replay *r, struct files *f)
 {
     if (f->out_name != NULL && (f->out = fopen(f->out_name, "we")) == NULL)
-        return failed(f->out_name);
+        return local_failed_file(f->out_name);
     int code = take_all(r, f);
     if (f->out != NULL && fclose(f->out) != 0 && code == CLI_OK)
-        code = failed(f->out_name);
+        code = local_failed_file(f->out_name);
     return code == CLI_OK ? print(l, r) : code;
 }
 
@@ -133,7 +125,7 @@ int local_replay(struct local *l)
         return local_failed(&e);
     if (!from_stdin)
         f.in = fopen(f.in_name, "re");
-    int code = f.in != NULL ? replay(l, r, &f) : failed(f.in_name);
+    int code = f.in != NULL ? replay(l, r, &f) : local_failed_file(f.in_name);
     if (!from_stdin && f.in != NULL)
         fclose(f.in);
     sim_replay_free(r);

@@ -4,7 +4,6 @@
 #include "base/num.h"
 #include "cli/cli.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -194,10 +193,8 @@ static int open_log(const struct local *l, struct simulate *s)
     if (s->n_runs != 1)
         return local_usage(l, "--log takes the decisions of one run: one arm, one load");
     s->log = fopen(path, "we");
-    if (s->log == NULL) {
-        fprintf(stderr, "harbinger: %s: %s\n", path, strerror(errno));
-        return CLI_FAILED;
-    }
+    if (s->log == NULL)
+        return local_failed_file(path);
     simulate_log_begin(s->log);
     return CLI_OK;
 }
@@ -209,8 +206,7 @@ static int close_log(const struct local *l, struct simulate *s)
     bool failed = ferror(s->log) != 0;
     if (fclose(s->log) == 0 && !failed)
         return CLI_OK;
-    fprintf(stderr, "harbinger: %s: %s\n", local_text(l, "log", ""), strerror(errno));
-    return CLI_FAILED;
+    return local_failed_file(local_text(l, "log", ""));
 }
 
 /* ---- all of it ---- */

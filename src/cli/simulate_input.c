@@ -4,7 +4,6 @@
 #include "cli/simulate.h"
 #include "cli/trace.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,9 +218,7 @@ static int open_map(struct simulate_keys *k, const char *path)
         }
         fclose(f);
     }
-    if (code == CLI_OK)
-        fprintf(stderr, "harbinger: %s: %s\n", path, strerror(errno));
-    return CLI_FAILED;
+    return code == CLI_OK ? local_failed_file(path) : CLI_FAILED;
 }
 
 /* NAME=KEY,KEY */

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* The totals, for both forms. */
@@ -62,15 +63,11 @@ static void print_level(size_t number, const HarbingerRpc__LevelStats *l)
            l->waiting, l->promoted, age, l->pulls, l->promotions, l->clock_ms);
 }
 
-/* Bytes that a terminal would take for commands are not ours to send. */
-static void print_text(int width, const char *text)
+/* What a client says of itself, in a column. */
+static void print_text(size_t width, const char *text)
 {
-    char out[64];
-    size_t n = 0;
-    for (; *text != '\0' && n + 1 < sizeof out; text++)
-        out[n++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
-    out[n] = '\0';
-    printf("%-*s ", width, out);
+    size_t columns = cli_print_text(text, strlen(text), 63);
+    printf("%*s", (int)(columns < width ? width - columns + 1 : 1), "");
 }
 
 static void print_client(const HarbingerRpc__AmqpClient *c)

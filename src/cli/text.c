@@ -28,10 +28,10 @@ static size_t utf8_length(const unsigned char *p, size_t n)
     return 0;
 }
 
-void cli_print_text(const char *text, size_t n, size_t max)
+size_t cli_print_text(const char *text, size_t n, size_t max)
 {
     const unsigned char *p = (const unsigned char *)text;
-    size_t i = 0;
+    size_t i = 0, columns = 0;
     while (i < n && i < max) {
         size_t length = p[i] >= 0x20 && p[i] < 0x7f ? 1 : utf8_length(p + i, n - i);
         if (length > 0)
@@ -39,9 +39,12 @@ void cli_print_text(const char *text, size_t n, size_t max)
         else
             printf("\\x%02x", p[i]);
         i += length > 0 ? length : 1;
+        columns += length > 0 ? 1 : 4;
     }
-    if (i < n)
-        fputs("...", stdout);
+    if (i == n)
+        return columns;
+    fputs("...", stdout);
+    return columns + 3;
 }
 
 void cli_format_age(int64_t ms, char out[32])

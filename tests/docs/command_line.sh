@@ -1,22 +1,9 @@
 #!/bin/sh
 # command_line.sh HARBINGERD: what --check and --help say, and with which exit code.
 set -u
-export LC_ALL=C
 daemon=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-n=0 failed=0
-
-result() { # NAME COMPLAINTS
-    n=$((n + 1))
-    if [ -z "$2" ]; then
-        echo "ok $n - $1"
-    else
-        echo "not ok $n - $1"
-        echo "$2" | sed 's/^/# /'
-        failed=1
-    fi
-}
+# shellcheck source=tests/lib/tap.sh
+. "$(dirname "$0")/../lib/tap.sh"
 
 refused() { # NAME LINE ARGUMENT...: exit code 2 and exactly this line
     name=$1 line=$2

@@ -2,24 +2,10 @@
 # expected texts here. After a wanted change: UPDATE=1 meson test --suite golden, and read the difference.
 # shellcheck shell=bash
 set -u
-export LC_ALL=C
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# shellcheck source=tests/lib/tap.sh
+. "$here/../lib/tap.sh"
 cd "$work" || exit 1
-n=0 failed=0
-
-result() { # NAME COMPLAINTS
-    n=$((n + 1))
-    if [ -z "$2" ]; then
-        echo "ok $n - $1"
-    else
-        echo "not ok $n - $1"
-        printf '# %s\n' "${2//$'\n'/$'\n# '}"
-        # shellcheck disable=SC2034 # the scripts' exit code
-        failed=1
-    fi
-}
 
 # golden NAME CODE COMMAND...: exit code, standard output and standard error
 golden() {
