@@ -16,7 +16,7 @@ page() { # NAME FILE WORD...
     result "$name" "$(/usr/bin/python3 "$here/check_page.py" "$@" 2>&1)"
 }
 
-echo "1..13"
+echo "1..14"
 cat > seeds.yaml <<'END'
 name: a small <flow> & "its" sweep
 trace: prodflow
@@ -58,6 +58,9 @@ code=$?
 result "a file that is cut off" "$([ $code = 1 ] || echo "exit code $code"; grep -q '^harbinger: broken/runs-4.json: ' err || cat err out)"
 cp -r seeds other && echo '{"seeds": [3], "name": "x"}' > other/summary.json
 refused "results of another kind" "other: these results are of another version (KeyError: 'cells')" other
+sed 's/"name": "a small [^,]*"/"name": null/' seeds/summary.json > other/summary.json
+refused "a name that is none" \
+    "other: these results are of another version (AttributeError: 'NoneType' object has no attribute 'replace')" other
 refused "a page that cannot be written" "none/page.html: No such file or directory" seeds --out none/page.html
 refuses "two folders" 2 "one folder, that lab run --out has made" "$harbinger" lab report seeds seeds
 : > file
